@@ -13,6 +13,9 @@
 //! | [`hosts`] | the records of several hosts: who waits for whom, to the end of the chain |
 //! | [`share`] | shares by cause, and what is more than in other rounds |
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::string_slice))]
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::unreachable))]
+#![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 
 mod blame;
 pub mod hosts;

@@ -20,6 +20,7 @@ use crate::report::ReportArgs;
 use crate::sim::args::SimCmd;
 #[cfg(feature = "testbed")]
 use crate::testbed::args::TestbedCmd;
+use crate::tls::TlsCmd;
 use crate::top::args::TopArgs;
 use crate::topology::args::TopologyCmd;
 use crate::why::WhyArgs;
@@ -161,6 +162,19 @@ pub enum Cmd {
     ///
     /// Example: sluice fleet rollout --to active --groups rack1,rack2 --pause 10m
     Fleet(FleetCmd),
+    /// Certificates by which hosts and switches prove to each other who they are: make them, renew them, look at them
+    ///
+    /// A cluster that has an authority of its own (SPIRE, step-ca, files) needs none of this but `show`: any certificate with the
+    /// URI name spiffe://CLUSTER/host/NAME or spiffe://CLUSTER/switch/NAME will do. For those who have none, in four steps:
+    ///
+    ///   1. sluice tls init --dir ca --cluster pod-a                 on a machine that is no host of the cluster
+    ///   2. sluice tls issue --ca ca --host gpu-17 --switch leaf-1   a directory for each; copy it to /etc/sluice/tls there
+    ///   3. [tls] with ca, cert and key in sluiced.toml and sluice-switch.toml, then restart both
+    ///   4. sluice tls rotate --ca ca --due DIR…                     before they end; daemons take the new files by themselves
+    ///
+    /// Example: sluice tls show /etc/sluice/tls
+    #[command(subcommand, verbatim_doc_comment)]
+    Tls(TlsCmd),
     /// Configuration: judge it, show what holds and where it was set, and print what may stand in it
     ///
     /// Example: sluice config show --changed --origin

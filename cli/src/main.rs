@@ -4,6 +4,9 @@
 //! Exit status: 0 done, 1 failed with a message, 2 wrong usage or invalid input, 3 the answer is no, 4 daemon not
 //! reachable or not permitted, 5 limit reached with a partial result, 130 interrupted.
 
+#![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::string_slice))]
+
 mod args;
 mod audit;
 mod bugreport;
@@ -31,6 +34,7 @@ mod table;
 #[cfg(feature = "testbed")]
 mod testbed;
 mod timeline;
+mod tls;
 mod top;
 mod topology;
 mod view;
@@ -87,6 +91,7 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
         Cmd::Sim(command) => sim::run(&global, &command),
         Cmd::Topology(command) => topology::run(&global, &command),
         Cmd::Fleet(command) => fleet::run(&global, &command),
+        Cmd::Tls(command) => tls::run(&global, &command),
         Cmd::Plan(command) => plan::run(&global, &command),
         Cmd::Bugreport(report) => bugreport::run(&global, &report).map(done),
         Cmd::Config(command) => config::run(&global, &command),

@@ -1,5 +1,9 @@
 //! The clocks of this machine, and what the kernel says of their quality. Nothing here sets a clock.
 
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::string_slice))]
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::unreachable))]
+#![cfg_attr(not(test), deny(clippy::indexing_slicing))]
+
 use std::io;
 
 use nix::time::{ClockId, clock_gettime};

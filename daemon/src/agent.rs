@@ -9,26 +9,26 @@
 //! The watchdog is fed here and nowhere else: should the loop stand still, nothing pretends that it lives.
 
 mod commands;
+mod kept;
 mod pace;
+mod peers;
 mod publish;
 mod told;
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use sluice_ebpf::Tier;
 use sluice_formats::problem::Problems;
 use sluice_realtime::{Bound, Realtime, Standing};
 use sluice_schedule::host::Host;
-use sluice_schedule::switch::{Limits, Switch};
 use sluice_schedule::{BootId, ClockTrust, Nanos, Now};
 use sluice_wire::snapshot::Snapshot;
 use tokio::io::unix::AsyncFd;
-use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc, watch};
 
 use crate::clock::{self, Clock, Wall};
@@ -37,7 +37,6 @@ use crate::control::{Request, Shared};
 use crate::core::fleet::FleetWord;
 use crate::core::{ClockState, Core, Inbound, settings};
 use crate::enforce::{self, Enforcement, TooLittle};
-use crate::exchange::service::Service;
 use crate::exchange::{Exchange, INBOX, Identity};
 use crate::fabric::{Fabric, Known, OwnLink};
 use crate::facts::Facts;
@@ -45,14 +44,14 @@ use crate::interfaces;
 use crate::journal::Journal;
 use crate::logging::Filter;
 use crate::monitor::Haste;
-use crate::own_table::{self, OwnTable};
 use crate::rdma;
 use crate::starts::{self, Starts};
+use crate::stored::Keeper;
 use pace::Pace;
 
 /// The clock's quality is asked for this often.
 const CLOCK_EVERY: Nanos = Nanos::from_millis(1_000);
-/// This host's links are looked at this often.
+/// This host's links are looked at this often, and a slot after the kernel says that one has changed.
 const LOOK_AT_LINKS: Nanos = Nanos::from_millis(10_000);
 
 pub struct Start {
@@ -81,11 +80,13 @@ pub struct Agent {
     /// How it last stood.
     standing: Standing,
     exchange: Exchange,
+    identity: Arc<Identity>,
     facts: Facts,
     shared: Arc<Shared>,
     snapshots: watch::Sender<Arc<Snapshot>>,
     journal: Journal,
     starts: Starts,
+    keeper: Keeper,
     file: Option<std::path::PathBuf>,
     filter: Arc<Filter>,
     wake: Option<AsyncFd<OwnedFd>>,
@@ -94,6 +95,9 @@ pub struct Agent {
     published: Nanos,
     watchdog_fed: Nanos,
     looked_at_links: Nanos,
+    /// The kernel's word of links; `None`: it gives none, and they are looked at now and then.
+    link_news: Option<interfaces::News>,
+    links_changed: bool,
     stop: bool,
 }
 
@@ -135,7 +139,7 @@ pub fn fabric(loaded: &Loaded) -> Result<Fabric, Problems> {
 
 impl Agent {
     async fn serve(start: Start) -> Result<(), StartError> {
-        let Start { loaded, file, mut requests, snapshots, started, peers, boot, filter, fleet } = start;
+        let Start { loaded, file, mut requests, snapshots, started, peers: listeners, boot, filter, fleet } = start;
         let realtime = Realtime::new(Bound::DECIDING);
         let config = loaded.config.clone();
         let fabric = Rc::new(fabric(&loaded)?);
@@ -144,7 +148,7 @@ impl Agent {
         // Who crashes again and again touches nothing any more: the kernel side stays closed, and nothing is decided.
         let looping = started_lately >= starts::LOOP;
         // So does a mode that was kept by hand stand above the fleet's.
-        let by_hand = looping || commands::kept_by_hand(&loaded);
+        let by_hand = looping || kept::by_hand(&loaded);
         let fleets = fleet.as_ref().and_then(|word| word.mode).filter(|_| !by_hand).map(commands::mode);
         let mode = if looping { Mode::Bypass } else { fleets.unwrap_or(config.mode) };
         let opened = enforce::open(&loaded, &fabric, mode).inspect_err(|_| starts.forget());
@@ -160,9 +164,11 @@ impl Agent {
         let identity = Arc::new(Identity::new(&config, boot, wall.clone()));
         let news = Arc::new(Notify::new());
         if fabric.nic_mode() {
-            serve_own_table(&mut core, &fabric, boot, identity.clone(), &news, peers);
+            peers::serve(&mut core, &fabric, boot, identity.clone(), &news, listeners);
         }
-        let exchange = Exchange::new(&config, identity, fabric, inbound);
+        identity.credentials.iter().for_each(peers::watch);
+        core.judge_peers(clock::wall(config.clock.source).0);
+        let exchange = Exchange::new(&config, identity.clone(), fabric, inbound);
         let shared = Arc::new(Shared {
             turned: 0.into(),
             asked: 0.into(),
@@ -188,11 +194,13 @@ impl Agent {
             realtime,
             standing: Standing::Ordinary,
             exchange,
+            identity,
             facts,
             shared: shared.clone(),
             snapshots,
             journal,
             starts,
+            keeper: Keeper::default(),
             file,
             filter,
             wake: None,
@@ -201,6 +209,8 @@ impl Agent {
             published: Nanos::ZERO,
             watchdog_fed: Nanos::ZERO,
             looked_at_links: Nanos::ZERO,
+            link_news: interfaces::News::listen().ok(),
+            links_changed: false,
             stop: false,
             core,
         };
@@ -263,6 +273,10 @@ impl Agent {
                     Haste::Some => until = until.min(gathered),
                     Haste::None => {}
                 },
+                () = changed(self.link_news.as_ref()) => {
+                    self.links_changed = true;
+                    break;
+                }
                 () = tokio::time::sleep_until(until) => break,
             }
         }
@@ -276,6 +290,7 @@ impl Agent {
         let now = self.clock.now();
         self.ask_clock(now);
         let before = self.core.counters().slots;
+        crate::poison::swallow(&self.core.config().node.run_dir);
         self.core.step(now, news, &mut self.exchange);
         self.shared.turned.store(now.mono.0.max(1), Ordering::Relaxed);
         if self.core.counters().slots != before {
@@ -301,10 +316,13 @@ impl Agent {
     /// Takes over what has become of this host's links: another speed, another address, a card that came.
     fn look_at_links(&mut self) {
         let now = self.core.now().mono;
-        if now.minus(self.looked_at_links) < LOOK_AT_LINKS {
+        let slot = self.core.config().slot_length();
+        // However often they change, they are looked at once a slot.
+        let pause = if self.links_changed { slot } else { LOOK_AT_LINKS };
+        if now.minus(self.looked_at_links) < pause {
             return;
         }
-        self.looked_at_links = now;
+        (self.looked_at_links, self.links_changed) = (now, false);
         self.realtime.pause();
         self.core.note_rdma(self.core.now().wall.0, &rdma::devices(Path::new(rdma::DEVICES)));
         let before = self.core.monitor().fabric.clone();
@@ -367,6 +385,8 @@ impl Agent {
         }
         let trusted = trust == ClockTrust::Trusted;
         self.core.clock_asked(ClockState { kernel, trusted, why, steps: self.clock.steps });
+        let certificate = self.identity.credentials.as_ref().map(|credentials| credentials.standing());
+        self.core.judge_certificate(now.wall.0, certificate);
     }
 
     fn feed(&mut self, now: Now) {
@@ -394,6 +414,14 @@ fn span(time: Nanos) -> Duration {
     Duration::from_nanos(time.0)
 }
 
+/// Waits until links have changed; for ever if nobody says so.
+async fn changed(news: Option<&interfaces::News>) {
+    match news {
+        Some(news) => news.come().await,
+        None => std::future::pending().await,
+    }
+}
+
 /// Waits for the kernel's ring; for ever if there is none.
 async fn readable(wake: Option<&AsyncFd<OwnedFd>>) {
     match wake {
@@ -403,44 +431,6 @@ async fn readable(wake: Option<&AsyncFd<OwnedFd>>) {
             }
         }
         None => std::future::pending().await,
-    }
-}
-
-fn serve_own_table(
-    core: &mut Core,
-    fabric: &Fabric,
-    boot: BootId,
-    identity: Arc<Identity>,
-    news: &Arc<Notify>,
-    peers: Vec<std::net::TcpListener>,
-) {
-    let kept = fabric.kept();
-    if kept.is_empty() {
-        return;
-    }
-    let limits = Limits { horizon: usize::try_from(core.config().slot.horizon).unwrap_or(10), ..Limits::default() };
-    let mut table = OwnTable::new(fabric.host, Switch::new(boot, limits, &kept));
-    let wake = news.clone();
-    table.on_news(Box::new(move || wake.notify_one()));
-    let table = Arc::new(Mutex::new(table));
-    core.keep_own_table(table.clone());
-    let clock = identity.clone();
-    tokio::spawn(own_table::tell(table.clone(), move || clock.slot(clock.wall.now())));
-    let allowed = core.config().peer.peers.clone();
-    core.judge_peers(clock::wall(core.config().clock.source).0);
-    for listener in peers {
-        let (service, allowed) = (Service::new(table.clone(), identity.clone()), allowed.clone());
-        let listener = listener.set_nonblocking(true).and_then(|()| TcpListener::from_std(listener));
-        match listener {
-            Ok(listener) => {
-                tokio::spawn(async move {
-                    if let Err(error) = service.serve(listener, allowed).await {
-                        told::no_peers(&error);
-                    }
-                });
-            }
-            Err(error) => told::no_peers(&error),
-        }
     }
 }
 

@@ -202,6 +202,7 @@ mod tests {
         assert_eq!(unrecorded.load(Ordering::Relaxed), 0);
     }
 
+    /// Promises: P-38
     #[test]
     fn wherever_a_crash_tears_the_file_what_was_whole_is_kept_and_what_follows_too() {
         let dir = tempfile::tempdir().expect("a directory");
@@ -276,6 +277,7 @@ mod tests {
         assert_eq!(fs::read_to_string(&file).expect("there"), "x");
     }
 
+    /// Promises: P-33
     #[test]
     fn a_full_disk_is_counted_and_when_there_is_room_again_it_goes_on() {
         use nix::mount::{MsFlags, mount};

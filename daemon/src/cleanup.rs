@@ -1,5 +1,7 @@
 //! `sluiced cleanup`: undoes what any daemon of this instance left outside itself. Works without one and more than once.
 
+#![allow(clippy::print_stdout, reason = "a command says what it did")]
+
 use std::path::Path;
 use std::process::ExitCode;
 

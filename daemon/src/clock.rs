@@ -133,6 +133,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
+    /// Promises: P-19
     #[test]
     fn steps_and_skipped_slots_are_counted() {
         let mut clock = Clock::new(&Config::default(), Wall::new(&Config::default()));
@@ -156,6 +157,7 @@ mod tests {
         }
     }
 
+    /// Promises: P-20
     #[test]
     fn an_unsynchronised_clock_is_trusted_only_where_that_was_asked_for() {
         let mut config = Config::default();

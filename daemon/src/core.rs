@@ -9,6 +9,7 @@
 //! | --- | --- |
 //! | [`holders`] | what is known of each holder of tables: reachable, slot, answers |
 //! | `account` | counters, time line and link use, once per slot |
+//! | [`doubt`] | whether holders are believed |
 //! | `taking` | orders to the kernel, and the sockets that it has to capture for them |
 //! | `flight` | what the flight recorder is told of a slot |
 //! | `benefit` | whether Sluice helps a job, and leaving alone one that it does not |
@@ -22,6 +23,7 @@
 
 mod account;
 mod benefit;
+pub mod doubt;
 pub mod fleet;
 mod flight;
 mod health;
@@ -131,9 +133,12 @@ pub struct Core {
     monitor: Monitor,
     traffic: Traffic,
     conditions: Conditions,
+    /// When this host's certificate is over, in seconds since 1970.
+    pub certificate_not_after: Option<i64>,
     counters: Counters,
     timeline: Arc<Mutex<Timeline>>,
     holders: Holders,
+    doubts: doubt::Doubts,
     mode: Mode,
     /// The mode that returns, and when (CLOCK_MONOTONIC).
     mode_returns: Option<(Mode, Nanos)>,
@@ -188,9 +193,11 @@ impl Core {
             monitor: Monitor::new(&config, fabric),
             traffic: Traffic::new(&config),
             conditions: Conditions::default(),
+            certificate_not_after: None,
             counters: Counters::default(),
             timeline: Arc::new(Mutex::new(timeline)),
             holders: Holders::default(),
+            doubts: doubt::Doubts::default(),
             mode: config.mode,
             mode_returns: None,
             clock: ClockState { trusted: true, ..ClockState::default() },
@@ -307,6 +314,7 @@ impl Core {
         self.capture(now);
         if edge {
             self.account(now, trigger);
+            self.doubt_holders(now);
             self.fly(now);
             self.judge(now);
         }

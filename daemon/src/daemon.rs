@@ -62,6 +62,8 @@ pub fn run(loaded: Loaded, file: Option<PathBuf>) -> anyhow::Result<ExitCode> {
             error @ (RunDirError::Taken { .. }
             | RunDirError::Foreign { .. }
             | RunDirError::Pages { .. }
+            | RunDirError::Link { .. }
+            | RunDirError::Elsewhere { .. }
             | RunDirError::File { .. }),
         ) => {
             eprintln!("sluiced: {error}");

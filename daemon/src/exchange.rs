@@ -26,7 +26,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sluice_identity::{Credentials, Expected, Kind as Whom};
 use sluice_schedule::{Announcement, BootId, HolderId, HostId, Nanos, Slot};
+use sluice_wire::accept::refused::Refusals;
+use sluice_wire::dial::Dial;
 use sluice_wire::hello::{ClockSource as WireClock, Grid, Hello};
 use tokio::sync::mpsc;
 
@@ -52,6 +55,10 @@ pub struct Identity {
     pub phase: Nanos,
     /// Datagrams of a flow in a slot at most.
     pub copies: u8,
+    /// By which it proves who it is; `None`: nobody does.
+    pub credentials: Option<Arc<Credentials>>,
+    /// Connections of other hosts that were refused.
+    pub refusals: Refusals,
 }
 
 impl Identity {
@@ -68,7 +75,19 @@ impl Identity {
             clock,
         };
         let (phase, copies) = (config.phase(), u8::try_from(config.switch.copies).unwrap_or(u8::MAX));
-        Identity { grid, name: config.node.name.clone(), boot, wall, phase, copies }
+        let credentials = config.identity_files().map(Credentials::open);
+        let (name, refusals) = (config.node.name.clone(), Refusals::default());
+        Identity { grid, name, boot, wall, phase, copies, credentials, refusals }
+    }
+    /// How one of these is connected to.
+    pub fn dial(&self, kind: Whom, ids: Vec<String>) -> Dial {
+        match &self.credentials {
+            None => Dial::Plain,
+            Some(credentials) => {
+                let expected = Expected { cluster: self.grid.cluster.clone(), kind, ids };
+                Dial::Tls { credentials: credentials.clone(), expected }
+            }
+        }
     }
     pub fn hello(&self) -> Hello {
         let now = self.wall.now();
@@ -124,11 +143,11 @@ impl Exchange {
     pub fn reconfigure(&mut self, config: &Config, fabric: Rc<Fabric>) {
         self.fabric = fabric;
         // Switches of one process share its connection.
-        let mut processes: BTreeMap<(&HostPort, &'static str), (Transport, Vec<HolderId>)> = BTreeMap::new();
+        let mut processes: BTreeMap<(&HostPort, &'static str), (Transport, Vec<&str>)> = BTreeMap::new();
         for switch in &config.switches {
             let new = || (switch.transport, Vec::new());
-            let (_, holders) = processes.entry((&switch.address, switch.transport.word())).or_insert_with(new);
-            holders.push(HolderId::of(&switch.name));
+            let (_, names) = processes.entry((&switch.address, switch.transport.word())).or_insert_with(new);
+            names.push(&switch.name);
         }
         let ground = Arc::new(self.fabric.ground());
         // What leads to this host is read by those who send to it.
@@ -136,7 +155,10 @@ impl Exchange {
         let along = Ground { ingress: BTreeMap::new(), along_paths: true, ways_only, ..(*ground).clone() };
         let inband = Arc::new(Inband { ground: Arc::new(along), peers: config.peer.peers.clone() });
         let old = std::mem::take(&mut self.holders);
-        for ((address, _), (transport, holders)) in processes {
+        for ((address, _), (transport, names)) in processes {
+            let holders: Vec<HolderId> = names.iter().copied().map(HolderId::of).collect();
+            // The switches of one process have one certificate, which names one of them.
+            let dial = self.identity.dial(Whom::Switch, names.iter().map(|name| (*name).to_owned()).collect());
             let (uri, kind) = match transport {
                 Transport::Session => (format!("http://{address}"), Kind::Switch),
                 Transport::Unary => (format!("http://{address}"), Kind::Unary),
@@ -146,7 +168,7 @@ impl Exchange {
             let same =
                 |known: &&Arc<Connection>| known.uri() == uri && known.holders() == holders && *known.kind() == kind;
             let known = old.values().find(same).cloned();
-            let connection = known.unwrap_or_else(|| self.open(&uri, kind, holders.clone()));
+            let connection = known.unwrap_or_else(|| self.open(&uri, kind, holders.clone(), dial));
             self.holders.extend(holders.iter().map(|holder| (*holder, connection.clone())));
         }
         if self.fabric.nic_mode() {
@@ -160,15 +182,17 @@ impl Exchange {
         }
     }
 
-    fn open(&self, uri: &str, kind: Kind, holders: Vec<HolderId>) -> Arc<Connection> {
-        let connection = Arc::new(Connection::new(uri.to_owned(), kind, holders));
+    fn open(&self, uri: &str, kind: Kind, holders: Vec<HolderId>, dial: Dial) -> Arc<Connection> {
+        let connection = Arc::new(Connection::new(uri.to_owned(), kind, holders).by(dial));
         tokio::spawn(link::run(connection.clone(), self.identity.clone(), self.inbound.clone()));
         connection
     }
 
     fn peer(&mut self, holder: HolderId) -> Option<Arc<Connection>> {
         let address: SocketAddr = self.fabric.exchange_address(holder)?;
-        let connection = self.open(&format!("http://{address}"), Kind::Peer, vec![holder]);
+        let name = self.fabric.name_of(HostId(holder.0)).map(str::to_owned);
+        let dial = self.identity.dial(Whom::Host, name.into_iter().collect());
+        let connection = self.open(&format!("http://{address}"), Kind::Peer, vec![holder], dial);
         self.holders.insert(holder, connection.clone());
         Some(connection)
     }

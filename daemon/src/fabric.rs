@@ -28,6 +28,8 @@ use sluice_formats::quantity::gbps;
 use sluice_schedule::switch::LinkConfig;
 use sluice_schedule::{HolderId, Hop, HostId, LinkId, Rate};
 
+use sluice_wire::attach::Places;
+
 use crate::config::Config;
 use crate::config::value::Named;
 use crate::interfaces::Interface;
@@ -58,6 +60,21 @@ pub struct OwnLink {
     pub ingress: LinkId,
 }
 
+/// A link that is said to carry so many times what its card does is said wrongly, by a unit or a digit. Less may be the card:
+/// virtual ones tell any number.
+const OVERSTATED: u64 = 4;
+
+/// A link that the configuration or the topology says to carry far more than its card does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Overstated {
+    /// The card.
+    pub name: String,
+    /// What it is said to carry.
+    pub told: Rate,
+    /// What the driver says.
+    pub speed: Rate,
+}
+
 impl std::fmt::Display for OwnLink {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.capacity {
@@ -76,6 +93,8 @@ pub struct Fabric {
     pub host: HostId,
     /// Its own links; the first one is the one other hosts know.
     pub links: Vec<OwnLink>,
+    /// Of them, those that are said to carry far more than their cards do.
+    pub overstated: Vec<Overstated>,
     topology: Option<Arc<Topology>>,
     node: Option<usize>,
     switches: BTreeSet<HolderId>,
@@ -126,7 +145,7 @@ impl Fabric {
         let rates =
             topology.as_ref().zip(node).map(|(topology, node)| topology.sending_rates(node)).unwrap_or_default();
         let own_networks = topology.as_ref().zip(node).map(|(t, n)| t.networks(n).to_vec()).unwrap_or_default();
-        let mut links: Vec<OwnLink> = Vec::new();
+        let (mut links, mut overstated) = (Vec::<OwnLink>::new(), Vec::new());
         let selected = selected(config, interfaces, &own_networks, rates.len());
         // As many links as cables: they are the cables, in order. Else the slowest cable is what is certain.
         let slowest = rates.iter().copied().min();
@@ -139,7 +158,15 @@ impl Fabric {
             }
             let entry = config.links.iter().find(|link| link.name == interface.name);
             let configured = entry.and_then(|link| gbps(link.gbps?).ok()).map(Rate);
-            let wire = configured.or_else(|| cable(at)).or(interface.speed);
+            let told = configured.or_else(|| cable(at));
+            let mut wire = told.or(interface.speed);
+            if let (Some(told), Some(speed)) = (told, interface.speed)
+                && told.0 / OVERSTATED >= speed.0
+            {
+                overstated.push(Overstated { name: interface.card.clone(), told, speed });
+                // A link that is thought larger than it is keeps a queue full.
+                wire = Some(speed);
+            }
             let port = 2 * links.len() as u32;
             links.push(OwnLink {
                 name: interface.card.clone(),
@@ -158,6 +185,7 @@ impl Fabric {
         let mut fabric = Fabric {
             host,
             links,
+            overstated,
             node,
             switches: config.switches.iter().map(|switch| HolderId::of(&switch.name)).collect(),
             datagrams: config.by_datagrams().map(|switch| HolderId::of(&switch.name)).collect(),
@@ -210,6 +238,12 @@ impl Fabric {
     /// What it was made of.
     pub fn topology(&self) -> Option<&Arc<Topology>> {
         self.topology.as_ref()
+    }
+
+    /// Where hosts are attached, for the tables that this host keeps.
+    pub fn places(&self) -> Option<Arc<Places>> {
+        let topology = self.topology.as_ref().filter(|_| self.nic_mode())?;
+        Some(Arc::new(Places::of(&topology.file)))
     }
 
     /// Has the topology this node?

@@ -73,6 +73,8 @@ fn hash(config: &Config) -> u64 {
         "fleet.group",
         "fleet.tls_cert",
         "fleet.tls_key",
+        "tls.cert",
+        "tls.key",
     ];
     let mut text = String::new();
     for key in KEYS.iter().filter(|key| !own.contains(&key.path)) {

@@ -1,9 +1,9 @@
-//! One hello to every switch of a configuration, for whoever looks whether they would be understood. It promises nothing,
-//! reads no table, and needs no daemon: the name it gives is not that of this host.
+//! One hello to every switch of a configuration, for whoever looks whether they would be understood. It gives the name of this
+//! host, which is what its certificate proves; it promises nothing, reads no table, and needs no daemon.
 
 use std::time::Duration;
 
-use sluice_schedule::BootId;
+use sluice_schedule::{BootId, HolderId};
 use sluice_wire::calls::CallClient;
 use sluice_wire::session::SessionError;
 
@@ -40,9 +40,7 @@ pub struct Greeted {
 /// # Errors
 /// No runtime could be started.
 pub fn greet(loaded: &Loaded, limit: Duration) -> std::io::Result<Vec<Greeted>> {
-    let mut identity = Identity::new(&loaded.config, BootId(backoff::random()), Wall::new(&loaded.config));
-    // A host's own name would be taken for that host, begun anew.
-    identity.name = format!("doctor-{}", std::process::id());
+    let identity = Identity::new(&loaded.config, BootId(backoff::random()), Wall::new(&loaded.config));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     Ok(runtime.block_on(async {
         let asked = tokio::task::LocalSet::new();
@@ -65,7 +63,7 @@ async fn one(switch: SwitchEntry, identity: Identity, limit: Duration) -> Greete
     let address = switch.address.to_string();
     let answer = match switch.transport {
         Transport::Udp | Transport::Inband => Answer::NotAsked,
-        Transport::Session | Transport::Unary => match tokio::time::timeout(limit, call(&address, &identity)).await {
+        Transport::Session | Transport::Unary => match tokio::time::timeout(limit, call(&switch, &identity)).await {
             Ok(answer) => answer,
             Err(_) => Answer::Silent(format!("no answer within {:.1} s", limit.as_secs_f64())),
         },
@@ -73,10 +71,14 @@ async fn one(switch: SwitchEntry, identity: Identity, limit: Duration) -> Greete
     Greeted { name: switch.name, address, answer }
 }
 
-async fn call(address: &str, identity: &Identity) -> Answer {
+/// A table that nobody keeps: whoever asks for it is greeted and told nothing.
+const NO_TABLE: HolderId = HolderId(0);
+
+async fn call(switch: &SwitchEntry, identity: &Identity) -> Answer {
     let exchange = async {
-        let mut client = CallClient::connect(&format!("http://{address}")).await?;
-        client.fetch(&identity.hello(), &[]).await
+        let dial = identity.dial(sluice_identity::Kind::Switch, vec![switch.name.clone()]);
+        let mut client = CallClient::connect_by(&dial, &format!("http://{}", switch.address)).await?;
+        client.fetch(&identity.hello(), &[NO_TABLE]).await
     };
     match exchange.await {
         Ok(answer) => match answer.welcome.hello.check(&identity.grid, identity.slot_now()) {

@@ -8,6 +8,7 @@
 //! anything that outlives it.
 
 pub(crate) mod api;
+pub(crate) mod exposition;
 mod guard;
 mod noted;
 pub(crate) mod places;

@@ -3,12 +3,16 @@
 //! Counters come from `/proc/self/net/dev`, which always shows the namespace of this process; `/sys/class/net` shows
 //! the one it was mounted in.
 
+mod news;
+
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::net::IpAddr;
 
 use nix::net::if_::InterfaceFlags;
 use sluice_schedule::{Bytes, Rate};
+
+pub use news::News;
 
 /// Ethernet, IPv4 and TCP headers with time stamps: what a frame carries besides payload.
 const HEADER_BYTES: u64 = 66;
@@ -77,7 +81,7 @@ pub fn counters() -> BTreeMap<String, Counters> {
     read.map(|_| parse_counters(&text)).unwrap_or_default()
 }
 
-fn parse_counters(text: &str) -> BTreeMap<String, Counters> {
+pub(crate) fn parse_counters(text: &str) -> BTreeMap<String, Counters> {
     let line = |line: &str| {
         let (name, rest) = line.split_once(':')?;
         let fields: Vec<u64> = rest.split_whitespace().map_while(|field| field.parse().ok()).collect();

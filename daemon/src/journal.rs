@@ -1,6 +1,6 @@
 //! What this daemon changed outside itself, so that it is undone at the end, after a crash, and by `sluiced cleanup`.
 //!
-//! One small file in the run directory, written to a temporary name and renamed. A torn or foreign one is ignored.
+//! One small file in the run directory, written as [`crate::stored`] does. A torn or foreign one is ignored.
 
 use std::path::{Path, PathBuf};
 
@@ -94,6 +94,7 @@ impl Journal {
 mod tests {
     use super::*;
 
+    /// Promises: P-8, P-38
     #[test]
     fn what_was_noted_is_read_back_and_anything_else_is_ignored() {
         let dir = tempfile::tempdir().expect("a directory");

@@ -12,10 +12,15 @@
 //! | `fleet` | what a fleet says through etcd |
 //! | `hops` | by which switches flows go, found by probes |
 //! | `enforce`, `cgroups`, `watch`, `sock_diag`, `journal`, `rundir`, `starts` | the kernel side, whose sockets it takes, looking without it, outside changes, the run directory, crash loops |
+//! | `poison` | an input that the loop dies of, in builds with debug assertions |
+//! | `stored` | the one writer of small files of state |
 //! | `conditions`, `snapshot`, `numbers`, `metrics`, `http`, `control`, `logging` | what is shown and asked |
 //! | [`args`] | the command line |
 //! | [`daemon`], [`cleanup`], [`probe`] | the three things the program does |
 //! | [`handshake`], [`limits`] | one hello to every switch, for `sluice doctor`; every bound that is no key, for `sluice limits` |
+
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::string_slice))]
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::unreachable))]
 
 mod agent;
 pub mod args;
@@ -34,6 +39,8 @@ mod fabric;
 mod facts;
 mod fleet;
 mod flight;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod handshake;
 mod hops;
 mod http;
@@ -45,6 +52,7 @@ mod metrics;
 mod monitor;
 mod numbers;
 mod own_table;
+mod poison;
 pub mod probe;
 mod rdma;
 mod recorder;
@@ -52,6 +60,7 @@ mod rundir;
 mod snapshot;
 pub mod sock_diag;
 mod starts;
+mod stored;
 mod sys;
 #[cfg(test)]
 mod testing;

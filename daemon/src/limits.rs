@@ -25,7 +25,7 @@ pub fn fixed() -> Vec<Limit> {
     let limit = |name, allowed: usize, unit, beyond| Limit { name, allowed: allowed as u64, unit, beyond };
     let pages = Budget::default();
     vec![
-        limit("jobs", monitor::MAX_JOBS, "jobs", "further jobs run under ordinary TCP"),
+        limit("jobs", monitor::MAX_JOBS, "jobs", "those of who has fewer go first"),
         limit("connections", monitor::tracked::MAX_TRACKED, "connections", "further ones are not looked at"),
         limit(
             "namespaces",
@@ -42,6 +42,8 @@ pub fn fixed() -> Vec<Limit> {
         limit("pages", pages.pages, "progress pages", "those of users who have fewer go first"),
         limit("pages-per-user", pages.per_uid, "progress pages", "further ones of the user are not read"),
         limit("page-scan", pages.entries, "directory entries a look", "the rest is looked at next"),
+        limit("plan", sluice_plan::plan::MAX_DAEMON_BYTES, "bytes a file", "the job runs as if it had no plan"),
+        limit("plans", monitor::plans::MAX_KEPT, "bytes of files", "the last job runs as if it had no plan"),
         limit("links", read::MAX_LINKS, "[[links]]", "the configuration is refused"),
         limit("switches", read::MAX_SWITCHES, "[[switches]]", "the configuration is refused"),
         limit("configuration", read::MAX_BYTES as usize, "bytes a file", "the file is refused"),
@@ -50,6 +52,8 @@ pub fn fixed() -> Vec<Limit> {
         limit("metric-switches", metrics::MAX_SWITCHES, "switches", "further ones have no series"),
         limit("http-connections", http::serve::MAX_CONNECTIONS, "connections", "the next one waits"),
         limit("http-per-user", http::places::PER_USER, "connections", "the next one of the user is closed"),
+        limit("metrics-readers", http::exposition::READERS, "at a time", "the next one is refused for now"),
+        limit("metrics-page", http::exposition::MAX_BYTES, "bytes", "the rest is left out, and the page says so"),
         limit("http-body", http::api::MAX_BODY_BYTES, "bytes", "the request is refused"),
         limit("timeline-readings", http::places::READINGS, "at a time", "the next one is refused for now"),
         limit("peer-connections", exchange::service::MAX_CONNECTIONS, "hosts", "the next one is refused"),
@@ -57,8 +61,11 @@ pub fn fixed() -> Vec<Limit> {
         limit("links-per-flow", wire::LINKS_PER_FLOW, "links", "the announcement is refused"),
         limit("jobs-per-host", wire::JOBS, "jobs an announcement", "the announcement is refused"),
         limit("watched-links", wire::WATCH, "links a host", "the announcement is refused"),
+        limit("slots-per-schedule", wire::HORIZON, "slots", "the announcement is refused"),
+        limit("holders-per-message", wire::HOLDERS, "holders", "the message is refused"),
         limit("message", wire::MESSAGE, "bytes", "the connection is closed"),
         limit("header-list", wire::HEADER_LIST as usize, "bytes", "the connection is closed"),
+        limit("handshake", wire::HANDSHAKE.as_millis() as usize, "ms", "the connection is closed"),
         limit("streams", wire::STREAMS as usize, "a connection", "the next one waits"),
     ]
 }

@@ -1,5 +1,7 @@
 //! `sluiced`: reads its arguments and does what they say; everything else is in the library.
 
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::string_slice))]
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 

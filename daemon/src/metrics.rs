@@ -166,7 +166,8 @@ fn sum_jobs(snapshot: &Snapshot) -> BTreeMap<Label, JobSum> {
         let room = sums.len() < snapshot.daemon.metrics_max_jobs || sums.contains_key(&job.id);
         let sum = sums.entry(if room { job.id.clone() } else { other.clone() }).or_default();
         sum.about = if room {
-            (job.pattern.as_str().into(), Label::new(&job.source))
+            // A producer is words, and their escaped blanks would be hard to read.
+            (job.pattern.as_str().into(), Label::new(&job.source.replace(' ', "_")))
         } else {
             ("unknown".into(), Label::default())
         };

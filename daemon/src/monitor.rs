@@ -19,6 +19,8 @@
 //! | [`mod@tracked`] | all connections by their byte counts |
 //! | [`rhythm`] | does a connection move its bytes in rounds? |
 //! | [`holders`] | which process has a socket open |
+//! | [`shares`] | who has how much of a table that all users share |
+//! | `crowd` | jobs and flows that find no place, and those that give theirs up |
 //! | [`namespaces`] | the network namespaces of containers |
 //! | [`inferred`] | what a process without a page would have written into one |
 //! | [`processes`] | a process with its page, its connections and its rounds |
@@ -28,6 +30,7 @@
 //! | [`traffic`] | unmanaged traffic on the own links |
 
 pub mod bursts;
+mod crowd;
 pub mod discovery;
 pub mod environ;
 mod events;
@@ -45,6 +48,7 @@ pub mod processes;
 pub mod rhythm;
 pub mod roles;
 pub mod round;
+pub mod shares;
 pub mod sockets;
 pub mod tracked;
 pub mod traffic;
@@ -58,7 +62,9 @@ use std::time::SystemTime;
 
 use sluice_ebpf::{Datapath, SocketEvent, Taking};
 use sluice_progress::{Budget, PageKey, Scan};
-use sluice_schedule::{Bytes, Event, FlowId, FlowProgress, HolderId, JobId, JobSpec, LinkId, Nanos, Now, Pattern};
+use sluice_schedule::{
+    Bytes, Event, FlowId, FlowProgress, HolderId, JobId, JobSpec, LinkId, Nanos, Now, Pattern, Slot,
+};
 
 use crate::cgroups;
 use crate::config::{Config, JobSource};
@@ -68,12 +74,11 @@ pub use events::Haste;
 pub use jobs::Job;
 use plans::{Following, Plans};
 use processes::{Process, job_of};
+use shares::Tenant;
 use sockets::Sockets;
 
 /// Jobs on one host at most; further ones run plain.
 pub(crate) const MAX_JOBS: usize = 256;
-/// This part of a table, one in so many, is kept for users that have less than an equal share of it.
-const KEPT_PART: usize = 8;
 
 /// How a process is told from others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -103,6 +108,8 @@ pub struct Monitor {
     scanned: Option<Nanos>,
     dir_changed: Option<SystemTime>,
     scanning: bool,
+    /// The slot in which the directory was last looked at.
+    scanned_in: Option<Slot>,
     reaped: Nanos,
     discovery: Discovery,
     plans: Plans,
@@ -126,8 +133,14 @@ pub struct Monitor {
     pub eager: bool,
     /// Files of the progress directory that were refused.
     pub refused_pages: u64,
+    /// Connections that a page names and another user has.
+    pub refused_sockets: u64,
+    /// Times that a page was ignored for a while because the kernel counted otherwise.
+    pub ignored_pages: u64,
     /// Connections of pages that have no row, so that they run plain.
     pub uncaptured: usize,
+    /// Who found no place, and who gave one up.
+    pub crowd: crowd::Crowd,
     /// Namespaces of jobs that may not be entered.
     pub uncovered: namespaces::Uncovered,
     /// Rounds that ended since the last look: the job, its number, how long it took.
@@ -143,11 +156,12 @@ impl Monitor {
             fabric,
             jobs: BTreeMap::new(),
             processes: BTreeMap::new(),
-            sockets: Sockets::default(),
+            sockets: Sockets::of_host(namespaces::of(std::process::id()).unwrap_or_default()),
             scan: Scan::new(config.progress_dir(), Budget::default()),
             scanned: None,
             dir_changed: None,
             scanning: false,
+            scanned_in: None,
             reaped: Nanos::ZERO,
             discovery: Discovery::new(settings(config)),
             plans: Plans::new(config.topology.clone(), Nanos::from_millis(config.slot.length_ms)),
@@ -162,7 +176,10 @@ impl Monitor {
             matchings: 0,
             eager: true,
             refused_pages: 0,
+            refused_sockets: 0,
+            ignored_pages: 0,
             uncaptured: 0,
+            crowd: crowd::Crowd::default(),
             uncovered: namespaces::Uncovered::default(),
             ended_rounds: Vec::new(),
             progress: Vec::new(),
@@ -204,7 +221,8 @@ impl Monitor {
         for socket in self.sockets.iter_mut() {
             out.extend(socket.told.take().map(|spec| Event::FlowClosed(spec.flow)));
         }
-        self.sockets = Sockets::default();
+        self.sockets = Sockets::of_host(self.sockets.own());
+        self.processes.values_mut().for_each(|process| process.sight.stir());
         self.rematch = true;
     }
 
@@ -251,21 +269,25 @@ impl Monitor {
     /// Looks at everything once and says what changed. `edge`: a slot began.
     pub fn poll(&mut self, now: Now, edge: bool, datapath: &dyn Datapath, out: &mut Vec<Event>) {
         self.read_measurements(now, datapath, out);
+        self.crowd.at(now.mono);
         if edge || self.eager {
             self.find_pages(now, out);
         }
         self.read_pages(now, edge, out);
         self.eager = false;
         self.find_processes(now, out);
+        if edge {
+            self.look_for_dormant(now);
+        }
         self.find_plans(out);
         // Those without a row are asked for again as time goes by.
         if std::mem::take(&mut self.rematch) || edge && self.uncaptured > 0 {
-            self.match_sockets(now.mono, out);
+            self.match_sockets(now, out);
         }
         self.redraw(out);
         self.rounds(now, out);
         if self.processes.values().any(Process::lead_moved) {
-            self.match_sockets(now.mono, out);
+            self.match_sockets(now, out);
         }
         if edge {
             self.sockets.forget_unclaimed();
@@ -293,14 +315,6 @@ impl Monitor {
     /// Is a process in this cgroup one that the operator says may belong to a job?
     fn within_cgroups(&self, cgroup: &Path) -> bool {
         holders::within(cgroup, &self.cgroups, &cgroups::ROOTS).is_some()
-    }
-
-    /// May this user have one more job?
-    fn has_room_for(&self, user: Option<u32>) -> bool {
-        let of = |job: &Job| job.processes.iter().find_map(|key| self.processes.get(key)?.uid);
-        let users: BTreeSet<Option<u32>> = self.jobs.values().map(of).collect();
-        let mine = self.jobs.values().filter(|job| of(job) == user).count();
-        may_take(self.jobs.len(), MAX_JOBS, mine, users.len())
     }
 
     /// Is some process in a round?
@@ -334,11 +348,15 @@ impl Monitor {
             process.job = job_of(None, &process.job_name);
         }
         let id = process.job;
-        if !self.jobs.contains_key(&id) && !self.has_room_for(process.uid) {
+        process.tenant = Tenant::of(process.uid, process.pid);
+        if !self.jobs.contains_key(&id) && !self.has_room_for_job(process.tenant, out) {
+            self.crowd.waits(key);
             return;
         }
+        self.crowd.remember(&mut process);
         let job = self.jobs.entry(id).or_default();
         if job.processes.is_empty() {
+            job.tenant = process.tenant;
             tracing::info!(event = "job-begin", job = process.job_name, source = process.source, "a job appeared");
             job.name.clone_from(&process.job_name);
         }
@@ -359,6 +377,7 @@ impl Monitor {
     }
 
     fn gone(&mut self, key: ProcessKey, out: &mut Vec<Event>) {
+        self.crowd.left(key);
         let Some(process) = self.processes.remove(&key) else { return };
         self.received_before = self.received_before.plus(process.received().unwrap_or_default());
         for socket in self.sockets.of_mut(key) {
@@ -372,32 +391,11 @@ impl Monitor {
                 tracing::info!(event = "job-end", job = job.name, rounds = job.rounds, "a job is gone");
                 self.jobs.remove(&process.job);
                 out.push(Event::JobGone(process.job));
+                self.crowd.room_for_one();
             }
         }
+        self.crowd.keep(process);
         self.rematch = true;
-    }
-
-    /// Plans that have been loaded: their jobs' flows are the plans' from here on.
-    fn find_plans(&mut self, out: &mut Vec<Event>) {
-        let mut loaded = Vec::new();
-        self.plans.answers(&mut loaded);
-        for (id, following) in loaded {
-            let Some(job) = self.jobs.get_mut(&id) else { continue };
-            if let Following::Plan(plan) = &following {
-                let flows = plan.work.flows();
-                tracing::info!(
-                    event = "plan-followed",
-                    job = job.name,
-                    plan = plan.name,
-                    flows,
-                    "a job follows a plan"
-                );
-                job.pattern = Pattern::Plan;
-                out.push(Event::JobSeen(JobSpec { job: id, pattern: job.pattern }));
-                self.rematch = true;
-            }
-            job.following = following;
-        }
     }
 
     /// A process with this page; a test cannot open a page of its own process.
@@ -411,12 +409,6 @@ impl Monitor {
     pub fn pages(&self) -> usize {
         self.scan.len()
     }
-}
-
-/// May a user take one more place of a table? `used` of `max` are taken, `mine` of them by that user; `users` have some. The
-/// last eighth is for those with less than an equal share, so that nobody shuts others out.
-pub(crate) fn may_take(used: usize, max: usize, mine: usize, users: usize) -> bool {
-    used < max && (used < max - max / KEPT_PART || mine < max / users.saturating_add(1))
 }
 
 /// What the thread that looks for sockets is told.

@@ -7,12 +7,14 @@
 //! else, as a switch's does: what many hosts say in a round is one message to each, not one for each of theirs.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 #[cfg(test)]
 use sluice_schedule::Rate;
 use sluice_schedule::switch::{LinkConfig, Switch};
-use sluice_schedule::{Announcement, Feedback, HostId, Slot};
+use sluice_schedule::{Announcement, Feedback, HostId, Refusal, Slot};
+use sluice_wire::attach::Places;
 use sluice_wire::push;
 use sluice_wire::session::PeerSender;
 use tokio::sync::Notify;
@@ -21,16 +23,48 @@ use tokio::sync::Notify;
 pub struct OwnTable {
     host: HostId,
     switch: Switch,
-    listeners: BTreeMap<HostId, PeerSender>,
+    listeners: BTreeMap<HostId, Listener>,
+    joins: u64,
+    offenders: BTreeMap<HostId, Offender>,
+    places: Option<Arc<Places>>,
     own_news: bool,
     wake: Option<Box<dyn Fn() + Send>>,
     /// Something changed that somebody may want to hear.
     changed: Arc<Notify>,
 }
 
+/// After so many refusals for too much in a row a host is not listened to for a while.
+const PATIENCE: u32 = 10;
+/// A minute of slots of 60 ms.
+const PENALTY: i32 = 1_000;
+
+/// A host that asked for too much.
+#[derive(Clone, Copy, Default)]
+struct Offender {
+    refusals: u32,
+    /// It is not listened to before this slot.
+    until: Option<Slot>,
+}
+
+/// Whoever is told of changes.
+struct Listener {
+    sender: PeerSender,
+    number: u64,
+}
+
 impl OwnTable {
     pub fn new(host: HostId, switch: Switch) -> OwnTable {
-        OwnTable { host, switch, listeners: BTreeMap::new(), own_news: false, wake: None, changed: Arc::default() }
+        OwnTable {
+            host,
+            switch,
+            listeners: BTreeMap::new(),
+            joins: 0,
+            offenders: BTreeMap::new(),
+            places: None,
+            own_news: false,
+            wake: None,
+            changed: Arc::default(),
+        }
     }
     /// Whom to call when the own host should look.
     pub fn on_news(&mut self, wake: Box<dyn Fn() + Send>) {
@@ -40,10 +74,51 @@ impl OwnTable {
     pub fn carry(&mut self, kept: Vec<LinkConfig>) {
         kept.into_iter().for_each(|link| self.switch.keep_link(link));
     }
+    /// Where hosts are attached, which bounds what they may announce.
+    pub fn place(&mut self, places: Option<Arc<Places>>) {
+        self.switch.attach(places.as_ref().map(|places| places.anywhere()).unwrap_or_default());
+        self.places = places;
+    }
+    /// The host that the topology gives this address to.
+    pub fn host_at(&self, address: IpAddr) -> Option<HostId> {
+        self.places.as_ref()?.at(address)
+    }
     /// Another host announced; the answer, where it says anything new.
     pub fn announce(&mut self, slot: Slot, announcement: &Announcement) -> Option<Feedback> {
+        let host = announcement.host;
+        if self.is_shut_out(slot, host) {
+            return None;
+        }
         self.changed.notify_one();
-        self.switch.hear(slot, announcement)
+        let answer = self.switch.hear(slot, announcement);
+        match answer.as_ref().and_then(|answer| answer.refused) {
+            Some(Refusal::Quota) => self.offended(slot, host),
+            None => _ = self.offenders.remove(&host),
+            Some(_) => {}
+        }
+        answer
+    }
+    fn is_shut_out(&self, slot: Slot, host: HostId) -> bool {
+        self.offenders.get(&host).and_then(|offender| offender.until).is_some_and(|until| slot.since(until) < 0)
+    }
+    fn offended(&mut self, slot: Slot, host: HostId) {
+        // Where nobody proves who it is, names can be made up.
+        if self.offenders.len() >= self.switch.limits().hosts && !self.offenders.contains_key(&host) {
+            return;
+        }
+        let offender = self.offenders.entry(host).or_default();
+        offender.refusals += 1;
+        if offender.refusals < PATIENCE {
+            return;
+        }
+        *offender = Offender { refusals: 0, until: Some(slot.offset(PENALTY)) };
+        tracing::warn!(
+            event = "host-over-quota",
+            %host,
+            cost = "it is not listened to here for a minute",
+            next = "mend its links in the topology if the host is right",
+            "a host asked for more than it can send 10 times in a row"
+        );
     }
     /// This host announced, which costs no message.
     pub fn announce_own(&mut self, slot: Slot, announcement: &Announcement) -> Feedback {
@@ -56,18 +131,24 @@ impl OwnTable {
     }
     /// A slot began: leases that are over end.
     pub fn slot_edge(&mut self, slot: Slot) {
+        self.offenders.retain(|_, offender| offender.until.is_none_or(|until| slot.since(until) < 0));
         self.switch.expire(slot);
         self.changed.notify_one();
     }
     /// A host connected; it is told of changes from here on.
-    pub fn joined(&mut self, host: HostId, sender: PeerSender) {
+    /// Gives the connection's number.
+    pub fn joined(&mut self, host: HostId, sender: PeerSender) -> u64 {
+        self.joins += 1;
         if self.listeners.len() < self.switch.limits().hosts || self.listeners.contains_key(&host) {
-            self.listeners.insert(host, sender);
+            self.listeners.insert(host, Listener { sender, number: self.joins });
         }
+        self.joins
     }
-    /// The stream of a host ended.
-    pub fn left(&mut self, host: HostId) {
-        self.listeners.remove(&host);
+    /// The stream of a host with this number ended; a newer one of it stays.
+    pub fn left(&mut self, host: HostId, number: u64) {
+        if self.listeners.get(&host).is_some_and(|listener| listener.number == number) {
+            self.listeners.remove(&host);
+        }
     }
     #[cfg(test)]
     /// What the first link carries.
@@ -91,7 +172,7 @@ impl OwnTable {
             } else if let Some(listener) = self.listeners.get(&host)
                 && let Some(feedback) = self.switch.feedback(slot, host)
             {
-                listener.feedback(self.host.holder(), feedback);
+                listener.sender.feedback(self.host.holder(), feedback);
             }
         }
         self.listeners.len()
@@ -103,4 +184,55 @@ pub async fn tell(table: Arc<Mutex<OwnTable>>, slot: impl Fn() -> Slot) {
     let lock = || table.lock().unwrap_or_else(PoisonError::into_inner);
     let changed = lock().changed.clone();
     push::run(&changed, || lock().push(slot())).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use sluice_schedule::BootId;
+    use sluice_schedule::switch::Limits;
+    use sluice_wire::hello::{ClockSource, Grid, Hello};
+    use sluice_wire::session::peer_outbox;
+
+    use super::*;
+
+    #[test]
+    fn who_asks_for_too_much_ten_times_is_not_heard_for_a_minute_and_nobody_else_suffers() {
+        let mut table = OwnTable::new(HostId::of("h0"), Switch::new(BootId(1), Limits::default(), &[]));
+        let says = |host: &str, seq, watch| {
+            let (host, boot, watch) = (HostId::of(host), BootId(2), vec![sluice_schedule::LinkId(1); watch]);
+            Announcement { host, boot, seq, slot: Slot(100), watch, ..Announcement::default() }
+        };
+        let refused = |answer: Option<Feedback>| answer.and_then(|answer| answer.refused);
+        for seq in 1..=10 {
+            assert_eq!(refused(table.announce(Slot(100), &says("h1", seq, 9_000))), Some(Refusal::Quota));
+        }
+        assert_eq!(table.announce(Slot(100), &says("h1", 11, 1)), None, "not heard");
+        assert!(table.announce(Slot(100), &says("h2", 1, 1)).is_some());
+        table.slot_edge(Slot(100 + 1_000));
+        let later = Announcement { slot: Slot(1_100), ..says("h1", 12, 1) };
+        assert!(table.announce(Slot(1_100), &later).is_some());
+    }
+
+    #[test]
+    fn a_stream_that_ends_takes_no_newer_one_of_its_host_along() {
+        let grid = Grid {
+            cluster: "c".into(),
+            slot_length: sluice_schedule::Nanos::from_millis(60),
+            horizon: 10,
+            epoch: sluice_schedule::Nanos::ZERO,
+            clock: ClockSource::Realtime,
+        };
+        let host = HostId::of("h1");
+        let (boot, slot, now) = (BootId(1), Slot(0), sluice_schedule::Nanos::ZERO);
+        let hello = Hello { grid, name: "h0".into(), host: HostId::of("h0"), boot, slot, now };
+        let mut table = OwnTable::new(HostId::of("h0"), Switch::new(BootId(1), Limits::default(), &[]));
+        let (first, _first) = peer_outbox(&hello);
+        let (second, _second) = peer_outbox(&hello);
+        let old = table.joined(host, first);
+        let new = table.joined(host, second);
+        table.left(host, old);
+        assert_eq!(table.listeners.len(), 1);
+        table.left(host, new);
+        assert!(table.listeners.is_empty());
+    }
 }

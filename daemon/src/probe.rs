@@ -1,5 +1,7 @@
 //! `sluiced probe`: tries, with the daemon's own privileges, what the daemon would need, and undoes it.
 
+#![allow(clippy::print_stdout, reason = "a command says what it did")]
+
 use std::process::ExitCode;
 
 use serde_json::json;

@@ -6,6 +6,18 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::{Flock, FlockArg};
+use nix::sys::statfs::{FsType, statfs};
+
+/// File systems on which a read may wait for another machine or for a program, by their magic numbers.
+const ELSEWHERE: [(FsType, &str); 7] = [
+    (FsType(0x6573_5546), "FUSE"),
+    (FsType(0x6969), "NFS"),
+    (FsType(0xff53_4d42), "CIFS"),
+    (FsType(0xfe53_4d42), "SMB"),
+    (FsType(0x517b), "SMB"),
+    (FsType(0x00c3_6400), "Ceph"),
+    (FsType(0x5346_414f), "AFS"),
+];
 
 /// Why the run directory cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -22,6 +34,15 @@ pub enum RunDirError {
          be sticky where others may write; chmod 1777 it, or change capture.progress_dir"
     )]
     Pages { path: PathBuf, owner: u32, mode: u32, own: u32 },
+    /// It is reached through a link that somebody else may change.
+    #[error("{path}: a link of uid {owner}, who could make it lead elsewhere; it must belong to root or to uid {own}")]
+    Link { path: PathBuf, owner: u32, own: u32 },
+    /// Reading a page could make every decision wait.
+    #[error(
+        "{path}: on a {kind} file system, where a read may wait for others; mount a tmpfs there (run-sluice-progress.mount), or \
+         change capture.progress_dir"
+    )]
+    Elsewhere { path: PathBuf, kind: &'static str },
     /// It cannot be made or opened.
     #[error("{path}: {source}; make it writable for this user or change node.run_dir")]
     File { path: PathBuf, source: std::io::Error },
@@ -81,14 +102,11 @@ pub fn lock(path: &Path) -> Result<Locked, RunDirError> {
     }
 }
 
-/// Puts a small file of state in the place of the one before, so that a reader sees one or the other whole. Without it the
-/// daemon runs all the same; the log says why it could not be written.
+/// Puts a small file of state in the place of the one before ([`crate::stored`]). Without it the daemon runs all the same;
+/// the log says why it could not be written.
 pub fn replace(path: &Path, state: &impl serde::Serialize) {
-    let temporary = path.with_extension("tmp");
-    let text = serde_json::to_string(state).map_err(std::io::Error::from);
-    let written =
-        text.and_then(|text| std::fs::write(&temporary, text)).and_then(|()| std::fs::rename(&temporary, path));
-    if let Err(error) = written {
+    let text = serde_json::to_vec(state).map_err(std::io::Error::from);
+    if let Err(error) = text.and_then(|text| crate::stored::replace(path, &text)) {
         tracing::warn!(
             event = "state-file-unwritten",
             cost = "after a restart the daemon does not know what it knew",
@@ -101,6 +119,14 @@ pub fn replace(path: &Path, state: &impl serde::Serialize) {
 
 fn make(path: &Path, mode: u32) -> Result<(), RunDirError> {
     let failed = |source| RunDirError::File { path: path.to_owned(), source };
+    let own = nix::unistd::geteuid().as_raw();
+    if let Ok(meta) = std::fs::symlink_metadata(path)
+        && meta.file_type().is_symlink()
+        && meta.uid() != own
+        && meta.uid() != 0
+    {
+        return Err(RunDirError::Link { path: path.to_owned(), owner: meta.uid(), own });
+    }
     if path.is_dir() {
         return Ok(());
     }
@@ -127,7 +153,16 @@ fn check_pages(path: &Path) -> Result<(), RunDirError> {
     if (owner != own && owner != 0) || mode & 0o022 != 0 && mode & 0o1000 == 0 {
         return Err(RunDirError::Pages { path: path.to_owned(), owner, mode, own });
     }
-    Ok(())
+    let on = statfs(path).map_err(|errno| RunDirError::File { path: path.to_owned(), source: errno.into() })?;
+    match waits_for(on.filesystem_type()) {
+        Some(kind) => Err(RunDirError::Elsewhere { path: path.to_owned(), kind }),
+        None => Ok(()),
+    }
+}
+
+/// The name of a file system on which a read may wait for others.
+fn waits_for(kind: FsType) -> Option<&'static str> {
+    ELSEWHERE.iter().find(|(known, _)| *known == kind).map(|(_, name)| *name)
 }
 
 #[cfg(test)]
@@ -166,5 +201,27 @@ mod tests {
         std::fs::set_permissions(dir.path(), Permissions::from_mode(0o777)).expect("changed");
         let error = prepare(dir.path(), &dir.path().join("p")).expect_err("unsafe").to_string();
         assert!(error.contains("777") && error.contains("node.run_dir"), "{error}");
+    }
+
+    #[test]
+    fn a_link_that_somebody_else_may_change_is_refused() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (real, link) = (dir.path().join("real"), dir.path().join("link"));
+        std::fs::create_dir(&real).expect("made");
+        std::os::unix::fs::symlink(&real, &link).expect("linked");
+        prepare(&link, &link.join("pages")).expect("an own link");
+        if std::os::unix::fs::lchown(&link, Some(65_534), None).is_err() {
+            return sluice_skip::skip!(Privilege, "only root gives files away");
+        }
+        let error = prepare(&link, &link.join("pages")).expect_err("another one's").to_string();
+        assert!(error.contains("link of uid 65534"), "{error}");
+        let error = prepare(&real, &link).expect_err("another one's").to_string();
+        assert!(error.contains("link of uid 65534"), "{error}");
+    }
+
+    #[test]
+    fn a_file_system_that_may_make_readers_wait_is_known_by_its_number() {
+        let here = statfs("/proc").expect("mounted").filesystem_type();
+        assert_eq!((waits_for(here), waits_for(FsType(0x6573_5546))), (None, Some("FUSE")));
     }
 }

@@ -111,6 +111,7 @@ fn daemon(core: &Core, facts: &Facts) -> Daemon {
         metrics_max_jobs: usize::try_from(core.config().metrics.max_jobs).unwrap_or(0),
         metrics_flows: core.config().metrics.flows == MetricFlows::Index,
         metrics_max_flows: usize::try_from(core.config().metrics.max_flows).unwrap_or(0),
+        certificate_expires_unix_s: core.certificate_not_after,
         ..Daemon::default()
     }
 }

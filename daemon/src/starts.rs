@@ -92,6 +92,7 @@ mod tests {
         starts.forget();
     }
 
+    /// Promises: P-24, P-25, P-38
     #[test]
     fn any_file_is_survived_and_another_boot_counts_for_nothing() {
         let dir = tempfile::tempdir().expect("a directory");

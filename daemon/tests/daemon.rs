@@ -214,6 +214,7 @@ fn where_the_kernel_refuses_a_real_time_thread_that_is_said_and_nothing_else_is_
     assert_eq!(daemon.end(), Some(0));
 }
 
+/// Promises: P-25
 #[test]
 fn a_second_daemon_names_the_first_and_a_killed_one_leaves_no_obstacle() {
     let mut daemon = start("");
@@ -228,6 +229,7 @@ fn a_second_daemon_names_the_first_and_a_killed_one_leaves_no_obstacle() {
     daemon.wait_until(|daemon| daemon.get("/readyz").is_some_and(|(status, _)| status == 200));
 }
 
+/// Promises: P-24
 #[test]
 fn a_crash_loop_ends_in_bypass_and_somebody_who_asks_for_a_mode_ends_it() {
     let mut daemon = start("mode = \"active\"");
@@ -337,7 +339,7 @@ fn the_service_manager_is_told_and_the_watchdog_fed() {
 }
 
 /// A daemon without switches, so that other hosts connect to it, on a free port of every address.
-fn with_peer_service(keys: &str) -> (tempfile::TempDir, PathBuf, u16) {
+fn with_peer_service(root: &str, keys: &str) -> (tempfile::TempDir, PathBuf, u16) {
     let dir = tempfile::tempdir().expect("a directory");
     let topology = dir.path().join("topology.json");
     let text = r#"{"sluice_topology":1,"nodes":[{"id":"h0","kind":"host","addresses":["127.0.0.1"]},{"id":"s","kind":"switch"}],
@@ -345,7 +347,7 @@ fn with_peer_service(keys: &str) -> (tempfile::TempDir, PathBuf, u16) {
     std::fs::write(&topology, text).expect("written");
     let port = TcpListener::bind("0.0.0.0:0").and_then(|listener| listener.local_addr()).expect("a port").port();
     let peer = format!("[peer]\nlisten = [\"0.0.0.0:{port}\"]\n{keys}\n[[links]]\nname = \"lo\"\ngbps = 1\n");
-    let config = write_config_with(dir.path(), &format!("topology = {topology:?}"), &peer);
+    let config = write_config_with(dir.path(), &format!("{root}\ntopology = {topology:?}"), &peer);
     (dir, config, port)
 }
 
@@ -360,7 +362,7 @@ fn answers_http2(port: u16) -> bool {
 
 #[test]
 fn a_peer_service_beyond_loopback_needs_to_know_its_peers() {
-    let (_dir, config, port) = with_peer_service("");
+    let (_dir, config, port) = with_peer_service("", "");
     let output = run(&config, &[]);
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{text}");
@@ -376,14 +378,16 @@ fn only_listed_peers_are_answered_and_an_open_service_is_told_of() {
         ("peers = [\"127.0.0.0/8\"]", true, false),
         ("open = true", true, true),
     ] {
-        let (dir, config, port) = with_peer_service(keys);
+        let (dir, config, port) = with_peer_service("unauthenticated = true", keys);
         let daemon = start_in(dir, &config);
         assert_eq!(answers_http2(port), admitted, "{keys}");
         let conditions = daemon.snapshot()["conditions"].to_string();
         assert_eq!(conditions.contains("peers-open"), open, "{keys}: {conditions}");
+        assert!(conditions.contains("unauthenticated"), "{conditions}");
     }
 }
 
+/// Promises: P-8
 #[test]
 fn cleanup_is_harmless_twice_and_refuses_while_a_daemon_runs() {
     let daemon = start("");

@@ -77,12 +77,16 @@ INLINE long cap(struct tcp_sock *tp, struct sluice_cfg *cfg, struct sluice_wante
 {
 	struct sluice_sock *own = bpf_sk_storage_get(&sluice_socks, tp, NULL, BPF_SK_STORAGE_GET_F_CREATE);
 	__u32 index = 0, gen, present = tp->bpf_sock_ops_cb_flags;
+	__u64 theirs = ((struct sock *)tp)->sk_max_pacing_rate;
 	int flags = present | CALLBACKS;
 
 	if (!own || own->banned_until > now)
 		return SLUICE_NOT_OURS;
 	if (own->gen)
 		return -EALREADY;
+	/* The helper takes 32 bits: a ceiling of the application's beyond them could not be given back. */
+	if (theirs >= UNLIMITED && theirs != ~0ULL)
+		return -EOPNOTSUPP;
 	if ((present & CALLBACKS) != CALLBACKS &&
 	    bpf_setsockopt(tp, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &flags, sizeof(flags)))
 		return -EOPNOTSUPP;
@@ -96,8 +100,8 @@ INLINE long cap(struct tcp_sock *tp, struct sluice_cfg *cfg, struct sluice_wante
 	own->rate = clamp_rate(cfg, wanted->rate);
 	own->rate_until = wanted->expiry;
 	own->flags = SLUICE_SOCK_CAPPED;
-	own->theirs = ((struct sock *)tp)->sk_max_pacing_rate;
-	own->ours = own->theirs;
+	own->theirs = theirs;
+	own->ours = theirs;
 	set_ceiling(tp, tp, own, own->rate);
 	COUNT_UP(captured);
 	tell(tp, SLUICE_EVENT_OPENED, index, gen);

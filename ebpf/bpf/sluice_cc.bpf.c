@@ -152,8 +152,11 @@ int init(__u64 *ctx)
 		rate = clamp_rate(cfg, own->rate);
 		expiry = own->rate_until;
 		gen = take_row(tp, &index, rate, now);
-		if (!gen)
+		if (!gen) {
 			COUNT_UP(table_full);
+			/* The next acknowledgement gives it back, and nobody takes it again at once. */
+			own->banned_until = now + cfg->loss_ban;
+		}
 	}
 	if (own)
 		own->flags &= ~SLUICE_SOCK_OURS;
@@ -328,6 +331,10 @@ int ssthresh(__u64 *ctx)
 	return 0x7fffffff;
 }
 
+/*
+ * Should the kernel skip this as it does min_tso_segs below, it takes the window for 0; what runs at the end of the same
+ * acknowledgement sets it anew.
+ */
 SEC("fentry/undo_cwnd")
 int undo_cwnd(__u64 *ctx)
 {

@@ -195,6 +195,9 @@ INLINE void reno(struct tcp_sock *tp, struct flow *flow, __u32 losses, __u32 ack
 {
 	__u32 cwnd = tp->snd_cwnd;
 
+	/* An `undo_cwnd` that the kernel skipped counts as 0. */
+	if (cwnd < MIN_CWND)
+		tp->snd_cwnd = cwnd = MIN_CWND;
 	if (losses && (__s32)((__u32)(now / 1000) - flow->mark_us) > 0) {
 		cwnd = cwnd / 2 > MIN_CWND ? cwnd / 2 : MIN_CWND;
 		tp->snd_ssthresh = cwnd;

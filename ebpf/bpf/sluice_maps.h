@@ -119,11 +119,15 @@ INLINE void fence(__u64 *word)
 	barrier();
 }
 
-/* Fills anything that has the fields local, remote, local_port, remote_port, uid and cookie. */
+/*
+ * Fills anything that has the fields local, remote, local_port, remote_port, uid and cookie. A kernel without IPv6 has no
+ * addresses of it: the branch that reads them is gone before its program is looked at.
+ */
 #define IDENTIFY(to, sk_)                                                                \
 	do {                                                                                 \
 		struct sock *identify_ = (struct sock *)(sk_);                                   \
-		if (identify_->__sk_common.skc_family == AF_INET6) {                             \
+		if (field_exists(identify_->__sk_common.skc_v6_daddr) &&                         \
+		    identify_->__sk_common.skc_family == AF_INET6) {                             \
 			copy_address((to)->local, &identify_->__sk_common.skc_v6_rcv_saddr);         \
 			copy_address((to)->remote, &identify_->__sk_common.skc_v6_daddr);            \
 		} else {                                                                         \

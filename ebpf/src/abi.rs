@@ -1,8 +1,8 @@
 //! The rows of `bpf/sluice_abi.h` as Rust structs, byte for byte; what each field and number means stands there. A test
 //! compiles the header and compares.
 
-/// Number in the pin path.
-pub const ABI: u32 = 4;
+/// Number in the pin path. A build with `--cfg sluice_next_abi` plays the next version, for rehearsals of an upgrade to it.
+pub const ABI: u32 = if cfg!(sluice_next_abi) { 5 } else { 4 };
 
 pub const CTL_RELEASE: u32 = 1;
 pub const CTL_SURPLUS: u32 = 2;

@@ -12,13 +12,15 @@ use sluice_schedule::{Nanos, Rate};
 use sluice_struct_ops as struct_ops;
 
 use crate::abi::{self, ABI, Cfg, name16, text16};
+use crate::cleanup;
 use crate::datapath::{Datapath, Tier};
 use crate::kernel::{Held, Kernel};
 use crate::loader::{self, Loaded, Pass};
 use crate::mapping::Mapping;
+use crate::missing::Feature;
 use crate::observe::Observe;
 use crate::options::{Error, Options};
-use crate::pins::Pins;
+use crate::pins::{DRAIN, Pins};
 use crate::probe::Failure;
 
 /// Least length of a loss window: two round trips of a full switch queue and more, for an ordinary flow that overfills
@@ -101,7 +103,7 @@ fn attempt(options: &Options, tier: Tier, reasons: &mut Vec<String>) -> Result<(
     let result = open_tier(options, tier, pins.as_ref(), reasons);
     if let (Err(_), Some(pins), true) = (&result, &pins, fresh) {
         // A tier that failed leaves no trace; what an earlier process has pinned stays for the next attempt.
-        crate::cleanup::remove_pins(pins);
+        cleanup::remove_fresh(pins);
     }
     result
 }
@@ -115,7 +117,11 @@ fn open_tier(
     if let Some(pins) = pins {
         discard_other_sizes(pins, options.max_flows)?;
     }
+    for feature in [Feature::Btf, Feature::RingBuf, Feature::Iter] {
+        options.has(feature)?;
+    }
     let mut loaded = Loaded::new(pins, options.max_flows)?;
+    options.has(Feature::Mmap)?;
     let cfg: Mapping<Cfg> = Mapping::new(loaded.map("sluice_cfg")?.fd(), 1)
         .map_err(|e| Error::bpf("map the configuration into memory", &e))?;
     let old = cfg.get();
@@ -132,9 +138,18 @@ fn open_tier(
         register(options, tier, pins, &loaded, same_programs.then(|| text16(&old.cc_name)), &mut held)?
     };
     let release_to = hold_chain(options, &mut held, reasons);
+    if let Some(pins) = pins {
+        // Whoever cleans up after this process, of whatever version, gives its sockets back by this.
+        pins.remove(DRAIN)?;
+        loaded.pin(Pass::Drain, &pins.path(DRAIN))?;
+        if !setsockopt_tier {
+            detach(pins, &[], reasons);
+        }
+    }
     cfg.set(configuration(options, tier, &name, &release_to));
     if setsockopt_tier {
-        attach(options, pins, same_programs, &mut loaded, &mut held)?;
+        let wanted = attach(options, pins, same_programs, &mut loaded, &mut held)?;
+        pins.into_iter().for_each(|pins| detach(pins, &wanted, reasons));
     }
     // Sockets of an earlier program move over before its name goes.
     let adopted = loaded.pass(Pass::TakeOver)?.iter().filter(|seen| seen.result == 0).count();
@@ -157,7 +172,7 @@ fn open_tier(
     Ok((kernel, adopted))
 }
 
-/// Pins of tables with another number of rows are of no use: their sockets fall back when their orders expire.
+/// Pins of tables with another number of rows are of no use.
 fn discard_other_sizes(pins: &Pins, max_flows: u32) -> Result<(), Error> {
     let path = pins.path("sluice_ctl");
     if !path.exists() {
@@ -166,7 +181,11 @@ fn discard_other_sizes(pins: &Pins, max_flows: u32) -> Result<(), Error> {
     let info =
         MapData::from_pin(&path).and_then(|map| map.info()).map_err(|e| Error::bpf("open the pinned orders", &e))?;
     if info.max_entries() != max_flows || info.value_size() as usize != size_of::<abi::Ctl>() {
-        crate::cleanup::remove_pins(pins);
+        let ended = cleanup::end(pins);
+        if !attachments(pins).is_empty() {
+            // New programs would know nothing of the ceilings that the old ones have set.
+            return Err(Error::file("replace the pins in", pins.path(""), io::Error::other(ended.left.join("; "))));
+        }
         std::fs::create_dir_all(pins.path("")).map_err(|e| Error::file("make the directory", pins.path(""), e))?;
     }
     Ok(())
@@ -192,6 +211,10 @@ fn register(
     held: &mut Held,
 ) -> Result<String, Error> {
     let with_link = tier == Tier::StructOps;
+    options.has(Feature::StructOps)?;
+    if with_link {
+        options.has(Feature::Link)?;
+    }
     if let (Some(pins), Some(name)) = (pins, earlier) {
         let pin = if with_link { format!("cc-{name}") } else { format!("ccmap-{name}") };
         let other = pins.path(&format!("cc-{name}")).exists() && !with_link;
@@ -236,7 +259,7 @@ fn drop_other_registrations(pins: &Pins, name: &str) {
     for pin in pins.names() {
         let Some(of) = pin.strip_prefix("ccmap-").or_else(|| pin.strip_prefix("cc-")) else { continue };
         if of != name {
-            crate::cleanup::remove_registration(pins, &pin);
+            cleanup::remove_registration(pins, &pin);
         }
     }
 }
@@ -303,20 +326,21 @@ fn configuration(options: &Options, tier: Tier, name: &str, release_to: &str) ->
     }
 }
 
-/// Attaches to each cgroup exactly once: keeps a pinned attachment of the same program, replaces one of another.
+/// Attaches to each cgroup exactly once: keeps a pinned attachment of the same program, replaces one of another. Returns the
+/// names of their pins.
 fn attach(
     options: &Options,
     pins: Option<&Pins>,
     same_programs: bool,
     loaded: &mut Loaded,
     held: &mut Held,
-) -> Result<(), Error> {
+) -> Result<Vec<String>, Error> {
     let mut wanted = Vec::new();
     for path in &options.cgroups {
         let dir = File::open(path).map_err(|e| Error::file("open the cgroup", path, e))?;
         let inode = dir.metadata().map_err(|e| Error::file("look at the cgroup", path, e))?.ino();
         let pin = format!("cg-{inode}");
-        wanted.push((inode, pin.clone()));
+        wanted.push(pin.clone());
         let Some(pins) = pins else {
             held.cgroups.push(loaded.attach(&dir)?);
             continue;
@@ -331,12 +355,19 @@ fn attach(
         let link = link.pin(pins.path(&pin)).map_err(|e| Error::bpf("pin an attachment", &e))?;
         held.cgroups.push(FdLink::from(link));
     }
-    if let Some(pins) = pins {
-        for name in pins.names().iter().filter(|n| n.starts_with("cg-")) {
-            if !wanted.iter().any(|(_, pin)| pin == name) {
-                pins.remove(name)?;
-            }
-        }
+    Ok(wanted)
+}
+
+/// Ends the attachments to all other cgroups. Where a socket there may still be paced they stay, or nobody would lift its
+/// ceiling.
+fn detach(pins: &Pins, wanted: &[String], reasons: &mut Vec<String>) {
+    let others: Vec<String> = attachments(pins).into_iter().filter(|name| !wanted.contains(name)).collect();
+    if let Err(error) = cleanup::detach_all(pins, &others) {
+        reasons.push(format!("the attachments {} stay: {error}", others.join(", ")));
     }
-    Ok(())
+}
+
+/// The names of the pinned attachments to cgroups.
+fn attachments(pins: &Pins) -> Vec<String> {
+    pins.names().into_iter().filter(|name| name.starts_with("cg-")).collect()
 }

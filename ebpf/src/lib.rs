@@ -6,13 +6,20 @@
 //! everything. A planned stop is the daemon's: it writes long expiries through [`Datapath::order`] and drops the
 //! datapath; the pins stay, and the next [`Kernel::open`] takes the flows over.
 
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::string_slice))]
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::unreachable))]
+#![cfg_attr(not(test), deny(clippy::indexing_slicing))]
+
 mod abi;
 pub mod cleanup;
 pub mod datapath;
 mod fallback;
+#[doc(hidden)]
+pub mod fuzz;
 mod kernel;
 mod loader;
 mod mapping;
+mod missing;
 mod netns;
 mod observe;
 pub mod options;
@@ -21,11 +28,13 @@ mod probe;
 pub mod sysctl;
 mod table;
 pub mod traces;
+pub mod verifier;
 
 pub use abi::{ABI, Counters};
 pub use datapath::{Datapath, FlowStats, NotTaken, Row, Sequence, SocketEvent, SocketEventKind, Taking, Tier, Wanted};
 pub use fallback::Opened;
 pub use kernel::Kernel;
+pub use missing::{Feature, NoFeature};
 pub use observe::Observe;
 pub use options::{Error, Options};
 pub use probe::cookie;

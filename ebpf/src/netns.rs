@@ -8,23 +8,32 @@ use std::path::PathBuf;
 use nix::sched::{CloneFlags, setns};
 
 /// Calls this once in every network namespace but the caller's own that has a process or a name and may be entered. The
-/// calls are made on a thread of their own, so that the caller stays where it is whatever happens.
-pub(crate) fn each_other(mut call: impl FnMut() + Send) {
+/// calls are made on a thread of their own, so that the caller stays where it is whatever happens. Returns how many may
+/// not be entered.
+pub(crate) fn each_other(mut call: impl FnMut() + Send) -> usize {
     let inode = |path: &PathBuf| std::fs::metadata(path).ok().map(|meta| meta.ino());
     let mut seen: BTreeSet<u64> = inode(&PathBuf::from("/proc/thread-self/ns/net")).into_iter().collect();
-    let others: Vec<File> = paths()
-        .filter(|path| inode(path).is_some_and(|inode| seen.insert(inode)))
-        .filter_map(|path| File::open(path).ok())
-        .collect();
+    let mut refused = 0;
+    let mut others: Vec<File> = Vec::new();
+    for path in paths().filter(|path| inode(path).is_some_and(|inode| seen.insert(inode))) {
+        match File::open(path) {
+            Ok(namespace) => others.push(namespace),
+            // Its last process ended meanwhile.
+            Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH)) => {}
+            Err(_) => refused += 1,
+        }
+    }
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for namespace in &others {
-                if setns(namespace, CloneFlags::CLONE_NEWNET).is_ok() {
-                    call();
+                match setns(namespace, CloneFlags::CLONE_NEWNET) {
+                    Ok(()) => call(),
+                    Err(_) => refused += 1,
                 }
             }
         });
     });
+    refused
 }
 
 /// Where a namespace may be found.

@@ -6,6 +6,7 @@ use sluice_schedule::{Nanos, Rate};
 
 use crate::abi;
 use crate::datapath::Tier;
+use crate::missing::Feature;
 
 /// Most rows a table may have.
 pub const MAX_FLOWS: u32 = 65_536;
@@ -39,6 +40,8 @@ pub struct Options {
     pub reclaim_after: Nanos,
     /// The tiers to try, in this order.
     pub tiers: Vec<Tier>,
+    /// For tests: what is taken for missing in this kernel. Nothing else sets it.
+    pub pretend_missing: Vec<Feature>,
 }
 
 impl Default for Options {
@@ -56,6 +59,7 @@ impl Default for Options {
             idle: Nanos::from_millis(2),
             reclaim_after: Nanos::from_millis(60_000),
             tiers: vec![Tier::StructOps, Tier::StructOpsNoLink, Tier::SetSockOpt, Tier::None],
+            pretend_missing: Vec::new(),
         }
     }
 }
@@ -159,9 +163,18 @@ pub enum Error {
         /// Was it for want of permission?
         denied: bool,
     },
+    /// A test takes it for missing.
+    #[error("this kernel is taken for one without {feature}, by a test")]
+    Pretended {
+        /// What is not used.
+        feature: Feature,
+    },
     /// The struct_ops step failed.
     #[error(transparent)]
     StructOps(#[from] sluice_struct_ops::Error),
+    /// A program's costs are not known.
+    #[error(transparent)]
+    Verify(#[from] sluice_struct_ops::verify::VerifyError),
     /// A bpf(2) call failed.
     #[error(transparent)]
     Syscall(#[from] sluice_struct_ops::BpfError),
@@ -200,9 +213,13 @@ impl Error {
             Error::StructOps(sluice_struct_ops::Error::Kernel(refused)) | Error::Syscall(refused) => {
                 is_denied(&refused.error)
             }
-            Error::Option { .. } | Error::Owner { .. } | Error::Btf(_) | Error::StructOps(_) | Error::NoTier { .. } => {
-                false
-            }
+            Error::Option { .. }
+            | Error::Owner { .. }
+            | Error::Btf(_)
+            | Error::Pretended { .. }
+            | Error::StructOps(_)
+            | Error::Verify(_)
+            | Error::NoTier { .. } => false,
         }
     }
 

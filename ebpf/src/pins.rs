@@ -1,7 +1,8 @@
 //! The pin directory: what keeps maps, registration and attachments alive while no daemon runs.
 //!
 //! Layout: `<bpffs>/sluice<instance>/abi<N>/` with one file per map, `cc-<name>` and `ccmap-<name>` for the
-//! registration, `cg-<inode>` for the attachment to each cgroup.
+//! registration, `cg-<inode>` for the attachment to each cgroup, and `drain`, which gives all sockets of the reader's network
+//! namespace back when it is read: whoever removes the pins needs to know no row of them, whatever version made them.
 
 use std::fs;
 use std::io;
@@ -15,6 +16,8 @@ use crate::abi::ABI;
 use crate::options::{Error, Options};
 
 const BPF_FS_MAGIC: FsType = FsType(0xcafe_4a11);
+/// The pinned pass that gives every socket back.
+pub(crate) const DRAIN: &str = "drain";
 
 /// The directory of one instance and ABI.
 #[derive(Clone, Debug)]
@@ -23,8 +26,8 @@ pub struct Pins {
 }
 
 impl Pins {
-    /// Opens the directory, making it if need be and mounting bpffs if it is missing. Pins of another ABI are removed
-    /// first: their sockets go back to plain TCP when their orders expire.
+    /// Opens the directory, making it if need be and mounting bpffs if it is missing. What another ABI has left is ended
+    /// first; see [`crate::cleanup`].
     ///
     /// # Errors
     /// [`Error::Owner`] if the directory is not ours, [`Error::File`] if it cannot be made.
@@ -33,11 +36,27 @@ impl Pins {
         let parent = options.pin_dir();
         make_dir(&parent)?;
         for dir in Pins::other_versions(options) {
-            remove_tree(&dir);
+            let ended = crate::cleanup::end(&Pins::at(dir));
+            for left in &ended.left {
+                tracing::warn!(
+                    event = "cleanup-left",
+                    left,
+                    cost = "it stays until it is removed; no socket is held by it any longer than its order lives",
+                    next = "sluiced cleanup",
+                    "pins of another version were not removed"
+                );
+            }
         }
+        // It went with the last version in it.
+        make_dir(&parent)?;
         let dir = parent.join(format!("abi{ABI}"));
         make_dir(&dir)?;
         Ok(Pins { dir })
+    }
+
+    /// Those of this directory.
+    pub(crate) fn at(dir: PathBuf) -> Pins {
+        Pins { dir }
     }
 
     /// The directory if it exists, without making anything.
@@ -51,6 +70,16 @@ impl Pins {
         let (parent, own) = (options.pin_dir(), format!("abi{ABI}"));
         let others = names(&parent).into_iter().filter(|name| *name != own && name.starts_with("abi"));
         others.map(|name| parent.join(name)).collect()
+    }
+
+    /// Are they laid out as these programs do?
+    pub(crate) fn is_of_this_version(&self) -> bool {
+        self.dir.file_name().is_some_and(|name| name == format!("abi{ABI}").as_str())
+    }
+
+    /// Where they are.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
     }
 
     /// The path of a pin.
@@ -94,7 +123,7 @@ pub(crate) fn names(dir: &Path) -> Vec<String> {
 }
 
 /// Removes a directory with its files; returns what could not be removed.
-pub(crate) fn remove_tree(dir: &Path) -> Vec<String> {
+fn remove_tree(dir: &Path) -> Vec<String> {
     let mut failed = Vec::new();
     for name in names(dir) {
         let path = dir.join(name);

@@ -153,3 +153,108 @@ fn a_row_is_given_back_once_and_never_while_it_has_a_new_owner() {
         assert!([6, 7].contains(&generation.load(SeqCst)));
     });
 }
+
+/// A daemon that adopts a row while its socket ends and the row gets another one: does an order for the first ever reach
+/// the second? `checked` is whether a hook compares the generation of an order with its own.
+fn adopts_while_a_row_changes_hands(checked: bool) {
+    loom::model(move || {
+        let (ctl, owner) = (Ctl::new(), Arc::new(AtomicU32::new(5)));
+        let (orders, owners) = (ctl.clone(), owner.clone());
+        // `Datapath::adopt`, in a process that has just been started: who has the row, and an order for that one.
+        let daemon = loom::thread::spawn(move || {
+            let generation = owners.load(Acquire);
+            orders.order(generation, u64::from(generation) * 10);
+        });
+        // `free_row` by the socket that ends, `take_row` by the next one, which then looks for its orders.
+        assert!(owner.compare_exchange(5, 6, SeqCst, SeqCst).is_ok());
+        owner.store(7, SeqCst);
+        let seen = if checked { ctl.read(7, barrier) } else { Some((ctl.rate.load(Relaxed), 0)) };
+        if let Some((rate, _)) = seen {
+            assert!([0, 70].contains(&rate), "an order for the socket before: {rate}");
+        }
+        daemon.join().expect("no panic");
+    });
+}
+
+/// Promises: P-22
+#[test]
+fn an_adopted_order_never_reaches_the_next_socket_of_its_row() {
+    adopts_while_a_row_changes_hands(true);
+}
+
+#[test]
+#[should_panic(expected = "an order for the socket before")]
+fn without_generations_it_would() {
+    adopts_while_a_row_changes_hands(false);
+}
+
+/// A planned restart: the old daemon's last orders, then its lock is free; the new one takes the lock and renews. The lock is
+/// flock's, in the kernel.
+fn hands_over(locked: bool) {
+    loom::model(move || {
+        let (ctl, lock) = (Ctl::new(), Arc::new(loom::sync::Mutex::new(())));
+        let (orders, held) = (ctl.clone(), lock.clone());
+        let old = loom::thread::spawn(move || {
+            let _held = locked.then(|| held.lock().expect("nobody panics"));
+            orders.order(5, 1);
+        });
+        {
+            let _held = locked.then(|| lock.lock().expect("nobody panics"));
+            ctl.order(5, 2);
+        }
+        old.join().expect("no panic");
+        // Whoever was last, the hook has one order whole.
+        let (rate, expiry) = ctl.read(5, barrier).expect("an order stands");
+        assert_eq!(rate, expiry, "a mixture of two daemons' orders");
+    });
+}
+
+#[test]
+fn two_daemons_never_mix_their_orders() {
+    hands_over(true);
+}
+
+#[test]
+#[should_panic(expected = "a mixture of two daemons' orders")]
+fn without_the_lock_they_would() {
+    hands_over(false);
+}
+
+/// The queue of free rows is the kernel's, under its lock; sockets come and go on two processors while the daemon takes a
+/// silent one's row. No row is ever lost, or had by two.
+#[test]
+fn every_row_is_free_or_has_one_owner() {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(|| {
+        let queue = Arc::new(loom::sync::Mutex::new(vec![1_usize]));
+        let generations = Arc::new([AtomicU32::new(5), AtomicU32::new(0)]);
+        let give_back =
+            |queue: &loom::sync::Mutex<Vec<usize>>, generations: &[AtomicU32; 2], row: usize, generation: u32| {
+                let mine = generations[row].compare_exchange(generation, generation + 1, SeqCst, SeqCst).is_ok();
+                if mine {
+                    queue.lock().expect("nobody panics").push(row);
+                }
+            };
+        let (queues, rows) = (queue.clone(), generations.clone());
+        // The socket that has row 0 ends, on one processor ...
+        let ends = loom::thread::spawn(move || give_back(&queues, &rows, 0, 5));
+        let (queues, rows) = (queue.clone(), generations.clone());
+        // ... another begins and ends, on another ...
+        let begins = loom::thread::spawn(move || {
+            let row = queues.lock().expect("nobody panics").pop();
+            if let Some(row) = row {
+                let generation = rows[row].load(SeqCst) + 1;
+                rows[row].store(generation, SeqCst);
+                give_back(&queues, &rows, row, generation);
+            }
+        });
+        // ... and the daemon takes row 0, which it has seen silent under generation 5.
+        give_back(&queue, &generations, 0, 5);
+        ends.join().expect("no panic");
+        begins.join().expect("no panic");
+        let mut free = queue.lock().expect("nobody panics").clone();
+        free.sort_unstable();
+        assert_eq!(free, [0, 1]);
+    });
+}

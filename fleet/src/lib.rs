@@ -17,6 +17,9 @@
 //! The one rule above all others: what cannot be heard, read or believed changes nothing.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::string_slice))]
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::unreachable))]
+#![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 
 pub mod contact;
 pub mod judge;

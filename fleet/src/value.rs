@@ -248,7 +248,6 @@ pub fn write_hosts(hosts: &[HostValue]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
     fn mode_key() -> Key {
         Key::Mode(Name::parse("rack1").expect("a name"))
@@ -290,20 +289,5 @@ mod tests {
         assert!(problems(&Key::Topology, &"x".repeat(MAX_VALUE + 1)).contains("E_LIMIT"));
         // A mode cannot be taken away: what else would hold?
         assert!(problems(&mode_key(), &removed()).contains("E_"));
-    }
-
-    proptest! {
-        #[test]
-        fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200), cut in 0..80usize) {
-            let good = write_switches(&[SwitchValue {
-                name: Name::parse("a").expect("a name"), address: "h:1".into(), transport: Transport::Session,
-            }]);
-            let mutated = [&good.as_bytes()[..cut.min(good.len())], &bytes].concat();
-            for key in [Key::Epoch, mode_key(), Key::Switches, Key::Topology, Key::Plan(Name::parse("p").expect("a name"))] {
-                let _ = Value::read(&key, &bytes);
-                let _ = Value::read(&key, &mutated);
-            }
-            let _ = read_hosts(&Key::Group(Name::parse("g").expect("a name")), &mutated);
-        }
     }
 }

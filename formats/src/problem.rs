@@ -250,13 +250,16 @@ impl From<Problem> for Problems {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "error[{}]: {}", self.code, self.message)?;
-        match (self.file.is_empty(), self.line) {
-            (false, 0) if self.key.is_empty() => write!(f, "\n  --> {}", self.file)?,
-            (false, 0) => write!(f, "\n  --> {} at {}", self.file, self.key)?,
-            (false, line) => write!(f, "\n  --> {}:{line}:{}", self.file, self.column)?,
-            (true, _) if self.key.is_empty() => {}
-            (true, _) => write!(f, "\n  --> {}", self.key)?,
+        // A message may quote the file, and a key is the file's own word.
+        let shown = |text: &str| printable(text, usize::MAX);
+        write!(f, "error[{}]: {}", self.code, shown(&self.message))?;
+        let (file, key) = (shown(&self.file), shown(&self.key));
+        match (file.is_empty(), self.line) {
+            (false, 0) if key.is_empty() => write!(f, "\n  --> {file}")?,
+            (false, 0) => write!(f, "\n  --> {file} at {key}")?,
+            (false, line) => write!(f, "\n  --> {file}:{line}:{}", self.column)?,
+            (true, _) if key.is_empty() => {}
+            (true, _) => write!(f, "\n  --> {key}")?,
         }
         let mut said = String::new();
         if !self.found.is_empty() || (!self.allowed.is_empty() && self.excerpt.is_none()) {
@@ -281,7 +284,7 @@ impl fmt::Display for Problem {
             None => {}
         }
         if !self.help.is_empty() {
-            write!(f, "\n   = help: {}", self.help)?;
+            write!(f, "\n   = help: {}", shown(&self.help))?;
         }
         Ok(())
     }

@@ -43,7 +43,7 @@ fn hide(word: &str) -> Option<(&str, &str)> {
     };
     // A sentence goes on behind it; "::" at the end may be the address's own.
     let whole = std::iter::successors(Some(host), |text| text.strip_suffix([':', '.'])).find(|text| is(text))?;
-    let end = &host[whole.len()..];
+    let end = host.strip_prefix(whole).unwrap_or_default();
     if behind.is_empty() { Some((before, end)) } else { Some((before, behind)) }
 }
 

@@ -61,6 +61,10 @@ events! {
     BackgroundRead, "background-read", INFO, Switch, "the file of unmanaged loads was read again";
     BackgroundUnreadable, "background-unreadable", WARN, Switch, "the file of unmanaged loads cannot be read; the last loads stay";
     CaptureFailed, "capture-failed", WARN, Host, "live sockets could not be captured";
+    CertExpired, "cert-expired", WARN, Switch, "the certificate of the process is over, or not yet good";
+    CertExpiresSoon, "cert-expires-soon", WARN, Switch, "less than three tenths of the life of the process's certificate are left";
+    CertificatesRead, "certificates-read", INFO, Both, "another certificate is in force for new connections";
+    CertificatesUnusable, "certificates-unusable", WARN, Switch, "the files of the certificate cannot be used; what was in force before stays";
     CleanupLeft, "cleanup-left", WARN, Host, "sockets that a dead daemon left could not be looked through";
     ClockStep, "clock-step", WARN, Switch, "the clock was stepped";
     ClockUnsynchronised, "clock-unsynchronised", WARN, Switch, "no time daemon steers the clock, or not well";
@@ -69,6 +73,7 @@ events! {
     CommandsUnrecorded, "commands-unrecorded", WARN, Host, "commands could not be written to the audit file; they were carried out all the same";
     ConfigRejected, "config-rejected", WARN, Host, "a configuration was not taken; the earlier one stays";
     ConfigReloaded, "config-reloaded", INFO, Host, "the configuration was read again";
+    ConnectionRefused, "connection-refused", WARN, Both, "a connection was refused: it proves nothing, or something else than it says";
     Counted, "counted", INFO, Switch, "what a P4 switch counted";
     DataPlaneFailed, "data-plane-failed", ERROR, Switch, "ports cannot be waited for; the process ends";
     DataPlaneKernelOff, "data-plane-kernel-off", WARN, Switch, "the kernel forwards nothing any more; user space does";
@@ -85,7 +90,7 @@ events! {
     GnmiEnded, "gnmi-ended", WARN, Switch, "a gNMI target tells nothing any more; it is asked again";
     GnmiMalformed, "gnmi-malformed", WARN, Switch, "a counter of a gNMI target cannot be read";
     HelloRefused, "hello-refused", WARN, Switch, "a host was refused";
-    HostOverQuota, "host-over-quota", WARN, Switch, "a host asked for more than its quota and is not listened to for a while";
+    HostOverQuota, "host-over-quota", WARN, Both, "a host asked for more than its quota and is not listened to for a while";
     HttpFailed, "http-failed", ERROR, Switch, "health and metrics are no longer served";
     IterationLearned, "iteration-learned", INFO, Host, "how long a job computes and what it sends were found";
     JobBegin, "job-begin", INFO, Host, "a job appeared";
@@ -100,10 +105,13 @@ events! {
     Lost, "lost", WARN, Switch, "the session with a P4 switch ended; another begins";
     ModeChanged, "mode-changed", INFO, Host, "the mode changed";
     NetnsLost, "netns-lost", ERROR, Host, "there is no way back into the own network namespace; the process ends";
+    PageForgotten, "page-forgotten", INFO, Host, "no connection that a progress page names has existed for ten minutes";
+    PageIgnored, "page-ignored", INFO, Host, "what a page claims is not what the kernel counts; for a minute only the counts count";
     Panic, "panic", ERROR, Both, "a bug; the process ends";
     PeerRefused, "peer-refused", WARN, Both, "a connection from outside the listed networks was closed unread";
     PeerService, "peer-service", ERROR, Host, "other hosts cannot connect";
     PeersOpen, "peers-open", WARN, Switch, "everybody who reaches the port may speak";
+    PlaceGiven, "place-given", INFO, Host, "where no place was free, a user or cgroup with more jobs or flows gave one to who has fewer";
     PlanFollowed, "plan-followed", INFO, Host, "a job runs a plan";
     Primary, "primary", INFO, Switch, "this agent writes a P4 switch's tables";
     Realtime, "realtime", INFO, Switch, "by which kind of thread hosts are served";
@@ -130,6 +138,7 @@ events! {
     SysctlSet, "sysctl-set", INFO, Host, "a setting of the kernel was changed; it is put back at the end";
     TablesRead, "tables-read", INFO, Switch, "the tables of a data plane were read";
     TablesUnreadable, "tables-unreadable", WARN, Switch, "the tables of a data plane cannot be read; the last stay";
+    Unauthenticated, "unauthenticated", WARN, Switch, "other machines can speak without proof of who they are";
     Unread, "unread", WARN, Switch, "counters or tables of a P4 switch could not be read";
     Waits, "waits", INFO, Switch, "another agent is primary at a P4 switch, or nobody is yet";
 }

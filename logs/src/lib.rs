@@ -2,6 +2,9 @@
 //! line is for those who write it; `tests/calls.rs` holds every line of both programs to the names in [`Event`].
 
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::string_slice))]
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::unreachable))]
+#![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 
 mod addresses;
 mod event;

@@ -14,6 +14,10 @@
 //! | `next`, `translate` | the profiler behind this one, and its version of the interface |
 //! | `report` | the lines it writes |
 
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::string_slice))]
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::unreachable))]
+#![cfg_attr(not(test), deny(clippy::indexing_slicing))]
+
 pub mod abi;
 mod begin;
 mod comm;

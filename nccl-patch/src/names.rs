@@ -36,6 +36,7 @@ impl Name {
     const MAX: usize = 24;
 
     /// The name in these bytes; further ones than fit are left out, as they are of [`Name::of`].
+    #[allow(clippy::indexing_slicing, reason = "a constant function, which knows no iterator; the loop ends with both")]
     pub const fn new(text: &[u8]) -> Name {
         let mut words = [0; 3];
         let mut i = 0;

@@ -31,6 +31,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
+/// Promises: P-7
 #[test]
 fn a_collective_with_its_sockets_operations_and_steps_allocates_nothing() {
     let dir = tempfile::tempdir().expect("a directory");

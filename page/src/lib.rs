@@ -11,6 +11,9 @@
 //! `files/` has the markup, the style and the scripts; `build.rs` puts them together.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::string_slice))]
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::unreachable))]
+#![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 
 pub mod events;
 pub mod holder;

@@ -10,6 +10,10 @@
 //! | [`interpret`] | executes exported programs and proves that they do their collective |
 //! | [`follow`] | what a follower of a plan needs: a daemon, or a job of the testbed |
 
+#![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::string_slice))]
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::unreachable))]
+
 pub mod check;
 pub mod compare;
 pub mod cost;

@@ -29,7 +29,7 @@ use sluice_formats::topology::{File, Topology};
 /// Bytes of a plan at most.
 pub const MAX_BYTES: usize = 2 << 30;
 /// Bytes of a plan that a daemon loads at most.
-pub const MAX_DAEMON_BYTES: usize = 64 << 20;
+pub const MAX_DAEMON_BYTES: usize = 16 << 20;
 /// Tree edges or sends of a plan at most; of its flows, they and the links of their routes and those they wait for together.
 pub const MAX_EDGES: u64 = 20_000_000;
 

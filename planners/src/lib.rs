@@ -12,6 +12,10 @@
 //! | `random` | numbers that look random, the same everywhere |
 //! | `run` | what all of them run under: threads, a watcher, a deadline, a way to call it off |
 
+#![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::string_slice))]
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::unreachable))]
+
 pub mod direct;
 pub mod fluid;
 pub mod forestcoll;

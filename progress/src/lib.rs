@@ -10,10 +10,15 @@
 //!
 //! What a claim is worth (clamping it, matching it with sockets) is left to the daemon.
 
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::string_slice))]
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::unreachable))]
+#![cfg_attr(not(test), deny(clippy::indexing_slicing))]
+
 mod c_api;
 pub mod guest;
 mod ident;
 pub mod layout;
+mod opening;
 mod publisher;
 mod reader;
 mod scan;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use crate::guest;
 use crate::ident::Ident;
 use crate::sys;
 use crate::writer::Writer;
@@ -24,9 +25,9 @@ pub struct Publisher {
 }
 
 /// Where pages are published: `SLUICE_SHM_DIR` alone if it is set, else the daemon's directory, else that in `/dev/shm`.
-/// Empty with `SLUICE_DISABLE=1`.
+/// Empty with `SLUICE_DISABLE=1`, and in a program with more rights than its caller, whose environment decides nothing.
 pub fn default_dirs() -> Vec<PathBuf> {
-    if std::env::var_os("SLUICE_DISABLE").is_some_and(|value| value == "1") {
+    if guest::privileged() || std::env::var_os("SLUICE_DISABLE").is_some_and(|value| value == "1") {
         return Vec::new();
     }
     match std::env::var_os("SLUICE_SHM_DIR") {

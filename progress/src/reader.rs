@@ -7,12 +7,13 @@
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
-use std::os::fd::{FromRawFd, RawFd};
+use std::os::fd::RawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use crate::layout::{self, PAGE_BYTES, at};
+use crate::opening;
 use crate::sys;
 use crate::view::{PageView, u16_at, u32_at, u64_at};
 
@@ -33,6 +34,12 @@ pub enum PageError {
     /// A link instead of a file.
     #[error("{path}: is a symbolic link; a page must be a regular file")]
     Symlink {
+        /// Path of the page.
+        path: PathBuf,
+    },
+    /// Another file system's file is mounted on it.
+    #[error("{path}: something is mounted there; a page must be a file of its directory's own file system")]
+    Mounted {
         /// Path of the page.
         path: PathBuf,
     },
@@ -184,12 +191,13 @@ impl Reader {
 
     /// As [`Reader::open`], for a name in an open directory; `path` is for messages.
     pub(crate) fn open_at(dir: RawFd, name: &CString, path: PathBuf) -> Result<Reader, PageError> {
-        let file = match open_careful(dir, name) {
+        let file = match opening::open(dir, name) {
             Ok(file) => file,
             Err(source) => {
                 return Err(match source.raw_os_error() {
                     Some(libc::ELOOP) => PageError::Symlink { path },
                     Some(libc::EAGAIN) => PageError::Leased { path },
+                    Some(libc::EXDEV) => PageError::Mounted { path },
                     // A socket, or a device without a driver.
                     Some(libc::ENXIO | libc::ENODEV) => PageError::NotRegular { path, kind: "socket or device" },
                     _ => PageError::Open { path, source },
@@ -340,6 +348,12 @@ impl Reader {
         (start == u64_at(&page, at::PID_START) && sys::runs_as(pid, self.uid) == Some(true)).then_some(pid)
     }
 
+    /// Removes its file from this directory, if that is still the file that was opened.
+    pub(crate) fn remove_from(&self, dir: &Path) -> io::Result<()> {
+        let name = self.path.file_name().map(OsStrExt::as_bytes).unwrap_or_default();
+        opening::remove(dir, &CString::new(name)?, &self.file)
+    }
+
     fn page(&self) -> Result<[u8; PAGE_BYTES], PageError> {
         let mut page = [0; PAGE_BYTES];
         self.read_at(&mut page, 0)?;
@@ -380,35 +394,4 @@ impl Reader {
         }
         Ok(())
     }
-}
-
-/// Opens a file of this directory and of its file system (of `AT_FDCWD` any), without following links, without blocking on
-/// FIFOs and leases, and without touching the access time where that is permitted.
-fn open_careful(dir: RawFd, name: &CString) -> io::Result<File> {
-    let flags = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC | libc::O_NOCTTY;
-    let open = |flags: i32| {
-        // SAFETY: all fields are integers, of which zero is a value.
-        let mut how: libc::open_how = unsafe { std::mem::zeroed() };
-        how.flags = flags as u64;
-        if dir != libc::AT_FDCWD {
-            how.resolve = libc::RESOLVE_BENEATH | libc::RESOLVE_NO_SYMLINKS | libc::RESOLVE_NO_XDEV;
-        }
-        let size = size_of::<libc::open_how>();
-        // SAFETY: the name is NUL-terminated and `how` lives until the call returns; the result is checked.
-        let fd = unsafe { libc::syscall(libc::SYS_openat2, dir, name.as_ptr(), &raw const how, size) };
-        match sys::check(fd as i32) {
-            // SAFETY: as above. Before Linux 5.6, or in a sandbox that does not know the call.
-            Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {
-                sys::check(unsafe { libc::openat(dir, name.as_ptr(), flags) })
-            }
-            other => other,
-        }
-    };
-    let fd = match open(flags | libc::O_NOATIME) {
-        // Only the owner and CAP_FOWNER may ask for no access time.
-        Err(error) if error.raw_os_error() == Some(libc::EPERM) => open(flags)?,
-        other => other?,
-    };
-    // SAFETY: the descriptor was just opened and has no other owner.
-    Ok(unsafe { File::from_raw_fd(fd) })
 }

@@ -168,7 +168,7 @@ impl Scan {
         let gone: Vec<_> = self.pages.iter().filter_map(gone).collect();
         for &(key, dead) in &gone {
             if dead && let Some(reader) = self.pages.get(&key) {
-                let _ = std::fs::remove_file(reader.path());
+                let _ = reader.remove_from(&self.dir);
             }
             self.close(key);
         }

@@ -9,6 +9,8 @@
 //! tell how long a process has been silent, may have that of the kernel's last tick.
 
 mod file;
+#[cfg(test)]
+mod heap;
 
 use std::ffi::CString;
 use std::fs::File;
@@ -379,10 +381,6 @@ fn words_of(address: SocketAddr) -> (u64, u64) {
         IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
         IpAddr::V6(v6) => v6.octets(),
     };
-    let word = |from: usize| {
-        let mut bytes = [0; 8];
-        bytes.copy_from_slice(&octets[from..from + 8]);
-        u64::from_le_bytes(bytes)
-    };
-    (word(0), word(8))
+    let both = u128::from_le_bytes(octets);
+    (both as u64, (both >> 64) as u64)
 }

@@ -104,5 +104,7 @@ fn packed(bytes: &[u8]) -> Option<Meta> {
     Some(Meta { data: !simple?, request, push: push? })
 }
 
+// Named, since `sluice-fuzz-targets` builds this file too.
 #[cfg(test)]
+#[path = "meta/tests.rs"]
 pub mod tests;

@@ -227,5 +227,7 @@ fn ready(body: &[u8]) -> Option<Node> {
     }
 }
 
+// Named, since `sluice-fuzz-targets` builds this file too.
 #[cfg(test)]
+#[path = "van/tests.rs"]
 mod tests;

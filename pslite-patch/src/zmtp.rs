@@ -178,5 +178,7 @@ fn whole(bytes: &[u8]) -> Option<(Frame, &[u8], &[u8])> {
     Some((Frame { flags: first, size }, body, rest))
 }
 
+// Named, since `sluice-fuzz-targets` builds this file too.
 #[cfg(test)]
+#[path = "zmtp/tests.rs"]
 pub mod tests;

@@ -8,6 +8,10 @@
 //! Threads and processes that it starts are ordinary ones (`SCHED_RESET_ON_FORK`). Where the kernel refuses, the thread
 //! works on at its nice value, and says why ([`Refusal`]).
 
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::string_slice))]
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::unreachable))]
+#![cfg_attr(not(test), deny(clippy::indexing_slicing))]
+
 mod budget;
 mod kernel;
 

@@ -1,6 +1,11 @@
 //! By which interface the kernel sends packets: its routing table with its rules, and its choice among equal routes, asked
 //! by netlink. Needs no privilege; the answer is of the network namespace of the thread that made the [`Kernel`].
 
+#![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::string_slice))]
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::unreachable))]
+#![cfg_attr(not(test), deny(clippy::indexing_slicing))]
+
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -132,6 +137,7 @@ fn request_to(remote: IpAddr) -> Option<Vec<u8>> {
     Some(message(&[], &octets(remote), &[]))
 }
 
+#[allow(clippy::indexing_slicing, reason = "constant offsets of what was made with that length")]
 fn message(source: &[u8], destination: &[u8], more: &[(u16, Vec<u8>)]) -> Vec<u8> {
     let family = if destination.len() == 4 { libc::AF_INET } else { libc::AF_INET6 };
     let mut message = vec![0_u8; HEADER + RTMSG];
@@ -149,8 +155,9 @@ fn message(source: &[u8], destination: &[u8], more: &[(u16, Vec<u8>)]) -> Vec<u8
     message
 }
 
-/// The index of the outgoing interface in an answer.
-fn outgoing(answer: &[u8]) -> Option<u32> {
+/// The index of the outgoing interface in an answer of the kernel.
+#[doc(hidden)]
+pub fn outgoing(answer: &[u8]) -> Option<u32> {
     let short = |at: usize| Some(u16::from_ne_bytes(answer.get(at..at + 2)?.try_into().ok()?));
     let length = u32::from_ne_bytes(answer.get(0..4)?.try_into().ok()?) as usize;
     if short(4)? != NEWROUTE || length > answer.len() {

@@ -5,7 +5,6 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::process::Command;
 
 use nix::sched::{CloneFlags, unshare};
-use proptest::prelude::*;
 
 use super::*;
 
@@ -64,17 +63,4 @@ fn among_equal_ways_the_kernel_says_for_each_connection_which_it_takes() {
         taken.insert(way);
     }
     assert_eq!(taken, BTreeSet::from([Some(index("up0")), Some(index("up1"))]));
-}
-
-proptest! {
-    #[test]
-    fn no_answer_hurts(bytes in prop::collection::vec(any::<u8>(), 0..200), head in any::<bool>()) {
-        let mut bytes = bytes;
-        if head && bytes.len() >= HEADER {
-            let length = bytes.len() as u32;
-            bytes[0..4].copy_from_slice(&length.to_ne_bytes());
-            bytes[4..6].copy_from_slice(&NEWROUTE.to_ne_bytes());
-        }
-        let _ = outgoing(&bytes);
-    }
 }

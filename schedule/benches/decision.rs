@@ -3,6 +3,8 @@
 //!
 //! Criterion's figures are means of samples; the percentiles of single decisions are printed besides.
 
+#![allow(clippy::disallowed_methods, reason = "it measures")]
+
 mod hosts;
 
 use std::time::Instant;

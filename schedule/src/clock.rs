@@ -170,6 +170,14 @@ pub fn trust(length: Nanos, require_sync: bool, facts: &ClockFacts) -> Result<()
     Ok(())
 }
 
+/// How many slots another's clock is ahead of this one's, by what it said: the least that explains it. It read its clock after
+/// it had heard what was sent in slot `sent`, and before its word `told` came in slot `heard`; an answer that took long is no
+/// wrong clock.
+pub fn offset(told: Slot, sent: Slot, heard: Slot) -> i32 {
+    let (least, most) = (told.since(heard), told.since(sent));
+    0_i32.max(least).min(most.max(least))
+}
+
 fn twice_median(offsets: &[i32]) -> i64 {
     let mut sorted = offsets.to_vec();
     sorted.sort_unstable();
@@ -229,6 +237,7 @@ mod tests {
         assert_eq!(clock.until_edge(ms(195)), ms(45));
     }
 
+    /// Promises: P-19
     #[test]
     fn a_backward_step_waits_and_a_forward_step_skips() {
         let mut clock = SlotClock::new(SLOT);
@@ -244,6 +253,7 @@ mod tests {
         assert_eq!(ahead.step, Some(ClockStep::Forward(ms(1_300))));
     }
 
+    /// Promises: P-20
     #[test]
     fn trust_needs_the_kernel_and_most_peers() {
         let good = ClockFacts { synchronised: true, max_error: ms(30), peer_offsets: vec![0, 1, -617, 1] };
@@ -257,6 +267,19 @@ mod tests {
         assert_eq!(trust(SLOT, false, &apart), Err(Distrust::PeerOffset { twice_median: 1234 }));
     }
 
+    /// Promises: P-21
+    #[test]
+    fn a_slow_answer_is_no_wrong_clock() {
+        let slot = |n: u32| Slot(u32::MAX.wrapping_add(n));
+        assert_eq!(offset(slot(10), slot(10), slot(13)), 0, "asked in 10, answered in 10, heard in 13");
+        assert_eq!(offset(slot(12), slot(10), slot(13)), 0);
+        assert_eq!(offset(slot(9), slot(10), slot(13)), -1, "its clock said 9 when the question came");
+        assert_eq!(offset(slot(15), slot(10), slot(13)), 2, "its clock says 15 already");
+        assert_eq!(offset(slot(5), slot(10), slot(10)), -5);
+        assert_eq!(offset(slot(17), slot(10), slot(10)), 7);
+    }
+
+    /// Promises: P-21
     #[test]
     fn a_count_runs_on_across_the_wrap() {
         let mut unroll = Unroll::new(Slot(u32::MAX));

@@ -37,6 +37,7 @@ use std::collections::BTreeMap;
 
 use crate::event::{Action, Allowance, ClockTrust, Event, FlowProgress, FlowSpec, Now, ReleaseReason};
 use crate::message::{Feedback, Refusal};
+use crate::mutant::{Mutant, Planted};
 use crate::policy::{Fair, Planned, Policy, PrimalDual, Scene, SrptP, Why};
 use crate::units::{Bytes, FlowId, HolderId, JobId, LinkId, Nanos, Rate};
 
@@ -82,6 +83,7 @@ pub struct Host {
     /// The links of the scene, as indices of [`Links`]; filled only while the scene is drawn.
     used_links: Vec<usize>,
     planned: Vec<Planned>,
+    planted: Planted,
 }
 
 /// What the brain holds of one flow, for status and metrics.
@@ -180,8 +182,15 @@ impl Host {
             link_in_scene: Vec::new(),
             used_links: Vec::new(),
             planned: Vec::new(),
+            planted: Planted::default(),
             config,
         }
+    }
+
+    /// Makes it a host with this defect, for tests that must notice it.
+    #[cfg(feature = "mutants")]
+    pub fn plant(&mut self, mutant: Mutant) {
+        self.planted = Planted::with(mutant);
     }
 
     /// What the brain was told at start.
@@ -223,6 +232,9 @@ impl Host {
     /// Decides for all flows at once and appends what follows to `actions`. Call it after each batch of events.
     pub fn decide(&mut self, now: Now, actions: &mut Vec<Action>) {
         let aged = self.links.age(now, self.config.slot, self.trust, &self.config);
+        if self.planted.is(Mutant::SilenceIsZero) {
+            self.links.forget_silent();
+        }
         let ranked = self.rank_jobs(now);
         let renew = self.renewed != Some(now.slot);
         let taken = self.look_at_uptake(now);

@@ -7,6 +7,7 @@
 //! | module | is |
 //! | --- | --- |
 //! | [`units`] | rates, bytes, times, slots and ids as types |
+//! | [`backoff`] | when to dial again whom one could not reach |
 //! | [`clock`] | the slot grid: wall time to slot number, never backwards |
 //! | [`message`] | what hosts and table holders tell each other |
 //! | [`deciding`] | of the statuses of a job's hosts the few that have to be told |
@@ -19,15 +20,24 @@
 //! | [`policy`] | the rules that turn demand into rates: `srpt-p`, `primal-dual`, `fair` |
 //! | [`host`] | the brain of a host |
 //! | [`benefit`] | whether a job is faster without Sluice, and its release |
+//! | [`coast`] | the last orders of a process that ends in order |
+//! | [`mutant`] | defects that tests plant |
 
+#![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::string_slice))]
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::unreachable))]
+
+pub mod backoff;
 pub mod benefit;
 pub mod clock;
+pub mod coast;
 pub mod deciding;
 pub mod event;
 pub mod graph;
 pub mod greedy;
 pub mod host;
 pub mod message;
+pub mod mutant;
 pub mod path;
 pub mod policy;
 pub mod price;

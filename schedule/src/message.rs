@@ -245,6 +245,10 @@ pub enum Refusal {
     UnknownLink,
     /// A flow of another host.
     ForeignFlow,
+    /// A link that nothing the host sends can cross.
+    LinkNotYours,
+    /// A host that the topology does not have.
+    UnknownHost,
 }
 
 impl FlowPromise {

@@ -6,23 +6,30 @@
 //! is kept by that identity. Transport, time and pushing are left to the shell.
 
 mod answers;
+mod attached;
 mod change;
+mod check;
 mod hosts;
 mod jobs;
+mod leases;
 mod limits;
 mod links;
 mod rest;
 
 use crate::clock::Unroll;
 use crate::message::{Announcement, Feedback, Refusal, Route};
+use crate::mutant::{Mutant, Planted};
 use crate::table::exact::ExactTable;
 use crate::table::soft::SoftTable;
-use crate::table::{LoadTable, TableKind};
+use crate::table::{LoadTable, Promises, TableKind};
 use crate::units::{BootId, HostId, LinkId, Rate, Slot};
 use answers::Answers;
+use attached::Excess;
+pub use attached::{Attached, Attachment};
 use change::Ticket;
-use hosts::{Host, Hosts, Lease, Order};
+use hosts::{Host, Hosts, Lease};
 use jobs::Jobs;
+pub use leases::HostLease;
 pub use limits::{Limits, LinkConfig};
 pub use links::LinkLoad;
 use links::{Flattened, Links};
@@ -44,6 +51,10 @@ pub struct Counters {
     pub unknown_links: u64,
     /// Refused: a flow of another host.
     pub foreign_flows: u64,
+    /// Refused: a link that nothing the host sends can cross.
+    pub foreign_links: u64,
+    /// Refused: a host that is attached nowhere.
+    pub unknown_hosts: u64,
     /// Hosts whose lease ended.
     pub expirations: u64,
     /// Hosts that came back with another boot id while their lease ran.
@@ -54,23 +65,6 @@ pub struct Counters {
     pub statuses_left_out: u64,
     /// Answers and pushes made.
     pub feedbacks: u64,
-}
-
-/// A host's lease, for status pages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HostLease {
-    /// The host that holds the lease.
-    pub host: HostId,
-    /// Of the process that announced last.
-    pub boot: BootId,
-    /// Sequence number of the announcement in force.
-    pub seq: u64,
-    /// The slot it was for.
-    pub slot: Slot,
-    /// The first slot in which it is no longer in force.
-    pub ends: Slot,
-    /// Promises (flow, link) it holds.
-    pub promises: usize,
 }
 
 /// The tables of one holder.
@@ -86,6 +80,8 @@ pub struct Switch {
     answers: Answers,
     ticket: Ticket,
     counters: Counters,
+    attached: Attached,
+    planted: Planted,
 }
 
 #[derive(Debug)]
@@ -126,6 +122,17 @@ impl Switch {
             answers: Answers::default(),
             ticket: Ticket::default(),
             counters: Counters::default(),
+            attached: Attached::default(),
+            planted: Planted::default(),
+        }
+    }
+
+    /// Makes it a holder with this defect, for tests that must notice it.
+    #[cfg(feature = "mutants")]
+    pub fn plant(&mut self, mutant: Mutant) {
+        self.planted = Planted::with(mutant);
+        if let Table::Soft(table) = &mut self.table {
+            table.plant(mutant);
         }
     }
 
@@ -147,7 +154,7 @@ impl Switch {
     /// heard yet of something that others changed.
     pub fn hear(&mut self, slot: Slot, announcement: &Announcement) -> Option<Feedback> {
         let now = self.advance(slot);
-        let (refused, asks) = match self.check(now, announcement) {
+        let (refused, asks) = match self.check(now, announcement, Excess::Refused) {
             Ok(()) => (None, self.apply(now, announcement)),
             Err(refusal) => (refusal, false),
         };
@@ -163,11 +170,12 @@ impl Switch {
         Some(Feedback { refused, ..self.feedback_to(now, at) })
     }
 
-    /// Applies one host's announcement without answering it, for a caller that answers several at once with
-    /// [`Switch::feedback`]. Says why it was refused, if it was.
+    /// Applies one host's announcement without answering it, for a caller that puts it together from what came flow by flow, old
+    /// promises beside new ones: what is more than the host can send is scaled down and not refused. Says why it was refused, if it
+    /// was.
     pub fn take(&mut self, slot: Slot, announcement: &Announcement) -> Option<Refusal> {
         let now = self.advance(slot);
-        match self.check(now, announcement) {
+        match self.check(now, announcement, Excess::Scaled) {
             Ok(()) => {
                 self.apply(now, announcement);
                 None
@@ -245,23 +253,6 @@ impl Switch {
             .is_some_and(|time| time.unroll.count(slot).max(time.unroll.latest()) >= time.started + Limits::WARM_SLOTS)
     }
 
-    /// Hosts with a lease, in order of their ids.
-    pub fn hosts(&self) -> impl Iterator<Item = HostId> + '_ {
-        self.hosts.iter().map(|(_, host)| host.id)
-    }
-
-    /// The leases of all hosts, in order of their ids.
-    pub fn leases(&self) -> impl Iterator<Item = HostLease> + '_ {
-        self.hosts.iter().map(|(_, host)| HostLease {
-            host: host.id,
-            boot: host.boot,
-            seq: host.seq,
-            slot: Slot(host.promises.start as u32),
-            ends: Slot(host.lease_end as u32),
-            promises: host.promises.entries.len(),
-        })
-    }
-
     /// Job statuses known, of all origins.
     pub fn statuses(&self) -> usize {
         self.jobs.len()
@@ -316,7 +307,7 @@ impl Switch {
         });
         let before = time.unroll.latest();
         let now = time.unroll.advance(slot);
-        if now > before {
+        if now > before && !self.planted.is(Mutant::LeaseNeverEnds) {
             while let Some(lease) = self.hosts.next_over(now) {
                 match lease {
                     Lease::Host(at) => self.forget(at, now),
@@ -341,60 +332,28 @@ impl Switch {
         self.counters.expirations += 1;
     }
 
-    /// Whether this may be applied. `Err(None)` is a duplicate, which is not applied again and not refused either.
-    fn check(&mut self, now: u64, announcement: &Announcement) -> Result<(), Option<Refusal>> {
-        let counters = &mut self.counters;
-        if announcement.slot.since(Slot(now as u32)).unsigned_abs() > Limits::SLOT_GUARD {
-            counters.guard_rejects += 1;
-            return Err(Some(Refusal::SlotGuard));
-        }
-        let known = self.hosts.find(announcement.host).and_then(|at| self.hosts.get(at));
-        match known.map(|host| host.order(announcement)) {
-            Some(Order::Same) => {
-                counters.duplicates += 1;
-                return Err(None);
-            }
-            Some(Order::Older) => {
-                counters.old += 1;
-                return Err(Some(Refusal::Old));
-            }
-            Some(Order::Newer) | None => {}
-        }
-        let most = self.limits.promises_per_host;
-        let promises: usize = announcement.flows.iter().map(|flow| flow.links.len()).sum();
-        let full = known.is_none() && self.hosts.len() >= self.limits.hosts;
-        if full || promises.max(announcement.flows.len()).max(announcement.watch.len()) > most {
-            counters.quota_refusals += 1;
-            return Err(Some(Refusal::Quota));
-        }
-        if announcement.flows.iter().any(|flow| flow.flow.sender() != announcement.host) {
-            counters.foreign_flows += 1;
-            return Err(Some(Refusal::ForeignFlow));
-        }
-        if announcement.flows.iter().flat_map(|flow| &flow.links).any(|&link| self.links.find(link).is_none()) {
-            counters.unknown_links += 1;
-            return Err(Some(Refusal::UnknownLink));
-        }
-        Ok(())
-    }
-
     /// True: the host asks to know more than it did before.
     fn apply(&mut self, now: u64, announcement: &Announcement) -> bool {
         let at = self.hosts.find_or_add(announcement.host);
         let Some(mut old) = self.hosts.take(at) else { return false };
         let start = now.saturating_add_signed(i64::from(announcement.slot.since(Slot(now as u32))));
+        let access = self.attached.access(announcement.host);
         let table: &mut dyn LoadTable = match &mut self.table {
             Table::Exact(table) => table,
             Table::Soft(table) => table,
         };
-        let Flattened { mut promises, clipped } = self.links.flatten(start, announcement, self.limits.horizon, table);
+        let Flattened { mut promises, clipped } =
+            self.links.flatten(start, announcement, self.limits.horizon, table, access);
         self.counters.clipped += u64::from(clipped);
         self.counters.updates += 1;
         self.counters.restarts += u64::from(old.applied && old.boot != announcement.boot);
-        table.replace(&old.promises, &mut promises);
+        let nothing = Promises::default();
+        let replaced = if self.planted.is(Mutant::Added) { &nothing } else { &old.promises };
+        table.replace(replaced, &mut promises);
         let lease_end = (table.lease_from(start, now) + u64::from(self.limits.lease_slots)).max(now + 1);
         let listed = table.kind() == TableKind::Exact;
         let mut host = Host::next(&mut old, announcement, promises, lease_end, listed);
+        host.take_at_most(access);
         host.watch = self.links.resolve(&announcement.watch);
         host.measured = self.links.resolve_measured(announcement.host, &announcement.measured);
         self.links.remeasure(at, &old.measured, &host.measured, &mut self.ticket);

@@ -421,6 +421,7 @@ mod tests {
         assert_eq!(Rate(7).times(f64::NAN), Rate::ZERO);
     }
 
+    /// Promises: P-21
     #[test]
     fn slots_compare_across_the_wrap() {
         assert_eq!(Slot(1).since(Slot(u32::MAX)), 2);

@@ -32,6 +32,10 @@
 //! assert_eq!(share.solve(), [4.0, 5.0, 1.0]);
 //! ```
 
+#![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::string_slice))]
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::unreachable))]
+
 mod fill;
 mod lines;
 mod network;

@@ -16,6 +16,7 @@
 //! | `heard_slots` | slots from a change of a job's rank and pace at its first host until a host of it heard: p50, p99, max |
 //! | `unheard` | changes that a host had not heard when the next one came |
 //!
+//! With `--tls` every host has a certificate, and proves who it is; so does the server.
 //! With `--job-size` so many hosts share a job. Every second the first of them says another rank and pace.
 //!
 //! `cargo run --release -p sluice-switch --example load -- --hosts 1000 --seconds 60`
@@ -35,6 +36,12 @@ use sluice_schedule::{
 };
 use sluice_wire::hello::{ClockSource, Grid, Hello};
 use sluice_wire::session::SessionClient;
+
+#[path = "support/identity.rs"]
+mod identity;
+
+use identity::Certificates;
+use sluice_wire::dial::Dial;
 
 const SLOT: Duration = Duration::from_millis(60);
 const WIRE_HEADERS: u64 = 14 + 20 + 32;
@@ -56,6 +63,9 @@ struct Arguments {
     /// Promises change in every slot.
     #[arg(long)]
     moving: bool,
+    /// Connect by TLS, with a certificate for each host.
+    #[arg(long)]
+    tls: bool,
     /// Threads of the server.
     #[arg(long, default_value_t = 1)]
     workers: u16,
@@ -89,7 +99,7 @@ impl Drop for Server {
     }
 }
 
-fn start(arguments: &Arguments) -> anyhow::Result<Server> {
+fn start(arguments: &Arguments, tls: Option<&Certificates>) -> anyhow::Result<Server> {
     let here = std::env::current_exe()?;
     let beside = here.parent().and_then(|dir| dir.parent()).map(|dir| dir.join("sluice-switch"));
     let binary = arguments.server.clone().or(beside).context("no server binary")?;
@@ -97,6 +107,7 @@ fn start(arguments: &Arguments) -> anyhow::Result<Server> {
     let mut config = std::fs::File::create(&path)?;
     writeln!(config, "log.level = \"warn\"\nclock.require_sync = false")?;
     writeln!(config, "listen = {{ grpc = \"127.0.0.1:0\", http = \"127.0.0.1:0\" }}")?;
+    tls.map_or(Ok(()), |tls| writeln!(config, "{}", tls.settings()))?;
     writeln!(config, "[[switches]]\nname = \"s0\"\nports = [")?;
     for host in 0..arguments.hosts {
         writeln!(
@@ -255,13 +266,13 @@ struct Measured {
 async fn host(
     index: u32,
     arguments: Arguments,
-    uri: String,
+    (uri, dial): (String, Dial),
     began: Instant,
     totals: Arc<Totals>,
 ) -> anyhow::Result<Measured> {
     let mut ear = Ear::default();
     let job = job(index, &arguments);
-    let mut session = SessionClient::connect(&uri, &hello(&format!("h{index}"))).await?;
+    let mut session = SessionClient::connect_by(&dial, &uri, &hello(&format!("h{index}"))).await?;
     let phase = match arguments.phase {
         Phase::Sync => Duration::ZERO,
         Phase::Spread => SLOT / 2 * (HostId::of(&format!("h{index}")).0 % 1024) / 1024,
@@ -341,7 +352,10 @@ fn metric(http: &str, name: &str) -> anyhow::Result<f64> {
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
     ensure!(arguments.hosts >= 3, "--hosts must be 3 or more");
-    let server = start(&arguments)?;
+    let certificates = arguments.tls.then(Certificates::new).transpose()?;
+    let server = start(&arguments, certificates.as_ref())?;
+    let dial = |index: u32| certificates.as_ref().map_or(Ok(Dial::Plain), |of| of.dial(&format!("h{index}")));
+    let dials: Vec<Dial> = (0..arguments.hosts).map(dial).collect::<anyhow::Result<_>>()?;
     let pid = server.child.id();
     let totals = Arc::new(Totals::default());
     let mut builder = match arguments.threads {
@@ -353,8 +367,9 @@ fn main() -> anyhow::Result<()> {
     let began = Instant::now() + Duration::from_millis(2000 + 11 * u64::from(arguments.hosts));
     let (Measured { exchanges: mut durations, mut late }, before, after) = runtime.block_on(async {
         let mut hosts = tokio::task::JoinSet::new();
-        for index in 0..arguments.hosts {
-            hosts.spawn(host(index, arguments.clone(), server.uri.clone(), began, totals.clone()));
+        for (index, dial) in (0..arguments.hosts).zip(dials) {
+            let end = (server.uri.clone(), dial);
+            hosts.spawn(host(index, arguments.clone(), end, began, totals.clone()));
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         tokio::time::sleep_until(began.into()).await;
@@ -388,6 +403,7 @@ fn main() -> anyhow::Result<()> {
         "seconds": arguments.seconds,
         "phase": if arguments.phase == Phase::Spread { "spread" } else { "sync" },
         "moving": arguments.moving,
+        "tls": arguments.tls,
         "job_size": arguments.job_size,
         "workers": arguments.workers,
         "exchange_ms": {"p50": ms(0.5), "p90": ms(0.9), "p99": ms(0.99), "max": ms(1.0)},

@@ -8,12 +8,16 @@ mod topology;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use ipnet::IpNet;
 use sluice_formats::file;
 use sluice_formats::problem::Problems;
+use sluice_identity::Files;
+use sluice_schedule::switch::Attached;
 use sluice_schedule::table::TableKind;
-use sluice_schedule::{HolderId, LinkId, Nanos, Rate};
+use sluice_schedule::{HolderId, HostId, LinkId, Nanos, Rate};
+use sluice_wire::attach::Places;
 use sluice_wire::hello::{ClockSource, Grid};
 use tracing_subscriber::EnvFilter;
 
@@ -85,6 +89,12 @@ pub struct Config {
     pub peers: Vec<IpNet>,
     /// True: `peers` is empty and everybody may speak who reaches the ports.
     pub open: bool,
+    /// By which hosts and this process prove who they are; `None`: nobody does.
+    pub tls: Option<Files>,
+    /// Hosts beyond this machine are listened to without any proof of who they are.
+    pub unauthenticated: bool,
+    /// Where hosts are attached, if a topology says so.
+    pub places: Option<Arc<Places>>,
     /// Who says what unmanaged traffic takes of links.
     pub background: Background,
     /// Forward packets between interfaces of this machine; `None`: do not.
@@ -206,6 +216,27 @@ impl Config {
         listen.find(|(_, address)| !address.ip().to_canonical().is_loopback())
     }
 
+    /// The first address, with its key, at which other machines can speak without proof of who they are.
+    pub fn unproven(&self) -> Option<(&'static str, SocketAddr)> {
+        let grpc = self.tls.is_none().then_some(("grpc", self.grpc));
+        let mut listen = grpc.into_iter().chain(self.udp.map(|udp| ("udp", udp)));
+        listen.find(|(_, address)| !address.ip().to_canonical().is_loopback())
+    }
+
+    /// What a switch has to know of where hosts are attached: all of it from a topology, else only of those that a port here
+    /// leads to, how much they can send by these.
+    pub fn attached(&self, switch: &SwitchConfig) -> Attached {
+        if let Some(places) = &self.places {
+            return places.seen_from(switch.holder());
+        }
+        let mut attached = Attached::default();
+        for port in self.switches.iter().flat_map(|switch| &switch.ports) {
+            let place = attached.hosts.entry(HostId::of(&port.to)).or_default();
+            place.access = place.access.plus(port.wire.payload());
+        }
+        attached
+    }
+
     /// Reads and checks a file.
     ///
     /// # Errors
@@ -247,6 +278,9 @@ impl Default for Config {
             max_flows: 262_144,
             peers: Vec::new(),
             open: false,
+            tls: None,
+            unauthenticated: false,
+            places: None,
             background: Background::None,
             data_plane: None,
             switches: Vec::new(),

@@ -1,17 +1,21 @@
 //! The gRPC service: one stream per host, and the paper's two calls.
 
-use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
+use sluice_identity::Reason;
 use sluice_schedule::{HolderId, HostId};
+use sluice_wire::accept::Peer;
+use sluice_wire::accept::refused::Refusals;
 use sluice_wire::pb::switch_server::{Switch, SwitchServer};
 use sluice_wire::session::read_announcements;
+use sluice_wire::snapshot::Label;
 use sluice_wire::{convert, hello, limits, pb};
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Code, Request, Response, Status, Streaming};
 
 use crate::metrics::Metrics;
 use crate::quiet::Quiet;
 use crate::sessions::{self, Answers, News, Queue};
+use crate::speakers::Source;
 use crate::tables::{Tables, Transport};
 
 /// The service; clones share the tables.
@@ -19,13 +23,14 @@ use crate::tables::{Tables, Transport};
 pub struct Service {
     tables: Arc<Tables>,
     metrics: Arc<Metrics>,
+    refusals: Refusals,
     quiet: Arc<Quiet>,
 }
 
 impl Service {
     /// A service on these tables.
-    pub fn new(tables: Arc<Tables>, metrics: Arc<Metrics>) -> Service {
-        Service { tables, metrics, quiet: Arc::default() }
+    pub fn new(tables: Arc<Tables>, metrics: Arc<Metrics>, refusals: Refusals) -> Service {
+        Service { tables, metrics, refusals, quiet: Arc::default() }
     }
 
     /// The service with its limits, for a [`tonic`] server.
@@ -33,10 +38,14 @@ impl Service {
         SwitchServer::new(self).max_decoding_message_size(limits::MESSAGE)
     }
 
-    fn greet(&self, wire: Option<pb::Hello>) -> Result<(hello::Hello, pb::Welcome), Status> {
-        let greeted = hello::read(wire).and_then(|hello| Ok((self.tables.greet(&hello)?, hello)));
+    fn greet(&self, wire: Option<pb::Hello>, peer: &Peer) -> Result<(hello::Hello, pb::Welcome), Status> {
+        let greeted = hello::read(wire).and_then(|hello| Ok((self.tables.greet(&hello, peer)?, hello)));
         match greeted {
             Ok((welcome, hello)) => Ok((hello, (&welcome).into())),
+            Err(status) if status.code() == Code::PermissionDenied => {
+                self.refusals.add(Reason::Other, &peer.ip(), "identity-not-host: somebody speaks in the name of another host");
+                Err(status)
+            }
             Err(status) => {
                 self.quiet.say("hello-refused", || {
                     tracing::warn!(
@@ -54,7 +63,7 @@ impl Service {
 
     fn answer(
         &self,
-        (host, from): (HostId, IpAddr),
+        (host, from): (HostId, Source),
         transport: Transport,
         wire: Vec<pb::Announcement>,
     ) -> Result<Vec<(HolderId, sluice_schedule::Feedback)>, Status> {
@@ -75,7 +84,7 @@ impl Service {
 
     async fn listen(
         self,
-        (host, from): (HostId, IpAddr),
+        (host, from): (HostId, Source),
         number: u64,
         mut stream: Streaming<pb::HostMessage>,
         queue: Queue,
@@ -101,7 +110,7 @@ impl Service {
     }
 
     /// Answers one message on the stream it came by. False: nobody reads the answers any more.
-    fn exchange(&self, speaker: (HostId, IpAddr), message: pb::HostMessage, queue: &Queue) -> Result<bool, Status> {
+    fn exchange(&self, speaker: (HostId, Source), message: pb::HostMessage, queue: &Queue) -> Result<bool, Status> {
         let began = std::time::Instant::now();
         for (holder, feedback) in self.answer(speaker, Transport::Session, message.announcements)? {
             if !queue.put(Some(holder), News::Feedback(feedback)) {
@@ -113,16 +122,12 @@ impl Service {
     }
 }
 
-/// Where a request came from; the unspecified address where the transport has none.
-fn address<T>(request: &Request<T>) -> IpAddr {
-    request.remote_addr().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |address| address.ip())
-}
-
 #[tonic::async_trait]
 impl Switch for Service {
     async fn fetch_feedback(&self, request: Request<pb::FetchRequest>) -> Result<Response<pb::HolderMessage>, Status> {
+        let peer = Peer::of(request.extensions());
         let request = request.into_inner();
-        let (hello, welcome) = self.greet(request.hello)?;
+        let (hello, welcome) = self.greet(request.hello, &peer)?;
         if request.holders.len() > limits::HOLDERS {
             let text = format!(
                 "message-malformed: holders has {} entries; allowed 0 to {}.",
@@ -139,9 +144,10 @@ impl Switch for Service {
 
     async fn update_schedule(&self, request: Request<pb::HostMessage>) -> Result<Response<pb::HolderMessage>, Status> {
         let began = std::time::Instant::now();
-        let from = address(&request);
+        let peer = Peer::of(request.extensions());
         let request = request.into_inner();
-        let (hello, welcome) = self.greet(request.hello)?;
+        let (hello, welcome) = self.greet(request.hello, &peer)?;
+        let from = Source::of(&peer);
         let feedback = self.answer((hello.host, from), Transport::Unary, request.announcements)?;
         let feedback = feedback.iter().map(|(holder, f)| convert::from_feedback(*holder, f)).collect();
         self.metrics.exchanged(began.elapsed());
@@ -151,15 +157,16 @@ impl Switch for Service {
     type SessionStream = Answers;
 
     async fn session(&self, request: Request<Streaming<pb::HostMessage>>) -> Result<Response<Answers>, Status> {
-        let from = address(&request);
+        let peer = Peer::of(request.extensions());
+        let from = Source::of(&peer);
         let mut stream = request.into_inner();
         let first = tokio::time::timeout(limits::HANDSHAKE, stream.message()).await;
         let first = first.map_err(|_| Status::deadline_exceeded("message-malformed: no hello within 2 s."))??;
         let first = first.unwrap_or_default();
-        let (hello, welcome) = self.greet(first.hello.clone())?;
+        let (hello, welcome) = self.greet(first.hello.clone(), &peer)?;
         let (queue, answers) = sessions::queue(welcome);
         let number = self.tables.join(hello.host, queue.clone())?;
-        tracing::debug!(event = "session-began", host = %hello.host, name = hello::label(&hello.name));
+        tracing::debug!(event = "session-began", host = %hello.host, name = %Label::new(&hello.name));
         if let Err(status) = self.exchange((hello.host, from), first, &queue) {
             self.tables.leave(hello.host, number);
             return Err(status);

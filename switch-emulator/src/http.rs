@@ -135,13 +135,24 @@ async fn readyz(State(shared): State<Arc<Shared>>) -> Response {
     let warm = switches.iter().filter(|report| report.warm).count();
     let body = format!(
         "configuration: ok\npeers: {}\nslot loop: {}, {} thread\nclock: {clock}\ntables: {warm} of {} warm\nsessions: {sessions}\n",
-        if shared.sources.config.open { "peers-open: everybody may speak (open = true)" } else { "ok" },
+        who_may_speak(&shared.sources.config),
         if alive(&shared.sources) { "ok" } else { "stuck" },
         if shared.sources.metrics.is_realtime() { "a real-time" } else { "an ordinary" },
         switches.len(),
     );
     let status = if alive(&shared.sources) { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (status, body).into_response()
+}
+
+/// Who is let in, as the readiness page says it.
+fn who_may_speak(config: &Config) -> &'static str {
+    match (config.open, config.unauthenticated && config.unproven().is_some()) {
+        (true, _) => {
+            "peers-open: everybody may speak, without proof of who it is (open = true, unauthenticated = true)"
+        }
+        (false, true) => "unauthenticated: nobody proves who it is (unauthenticated = true)",
+        (false, false) => "ok",
+    }
 }
 
 async fn exposition(State(shared): State<Arc<Shared>>) -> Response {

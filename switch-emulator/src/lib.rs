@@ -4,10 +4,13 @@
 //! announced. What a table *is* stands in [`sluice_schedule::switch`]; what travels, in [`sluice_wire`]. This crate adds
 //! sockets, time, limits and metrics, and forwards no packet, unless it has a data plane ([`sluice_data_plane`]).
 
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::string_slice))]
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::unreachable))]
 
 pub mod args;
 mod background;
+mod certificates;
 pub mod config;
 pub mod control;
 mod grpc;
@@ -21,6 +24,7 @@ mod routes;
 pub mod server;
 mod sessions;
 mod shown;
+mod speakers;
 mod tables;
 mod time;
 mod udp;

@@ -1,5 +1,7 @@
 //! The command line of `sluice-switch`.
 
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::string_slice))]
+
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -93,6 +95,7 @@ fn run(config: Config, arguments: &Arguments) -> anyhow::Result<()> {
         // Several threads that never wait could leave a machine nothing.
         let realtime = config.realtime && arguments.workers == 1 && config.data_plane.is_none();
         let open = config.open.then(|| config.beyond_loopback()).flatten().map(|(_, address)| address);
+        let unproven = config.unproven().filter(|_| config.unauthenticated).map(|(_, address)| address);
         let server = Server::bind(config).await?;
         let bound = server.bound()?;
         tracing::info!(event = "start", version = env!("CARGO_PKG_VERSION"), grpc = %bound.grpc, boot = %bound.boot, "{told}");
@@ -102,6 +105,14 @@ fn run(config: Config, arguments: &Arguments) -> anyhow::Result<()> {
                 cost = "any machine that reaches the port can hold the cluster at its floor",
                 next = "write the hosts' networks into peers, and leave open out",
                 "everybody who reaches {address} may speak (open = true)"
+            );
+        }
+        if let Some(address) = unproven {
+            tracing::warn!(
+                event = "unauthenticated",
+                cost = "any machine that reaches it from a listed network can speak as any host",
+                next = "give hosts and this process certificates under [tls]: sluice tls --help",
+                "nobody proves who it is at {address} (unauthenticated = true)"
             );
         }
         announce(&bound)?;

@@ -9,12 +9,15 @@ use prometheus::{
     TextEncoder,
 };
 use sluice_data_plane::Tally;
+use sluice_identity::Credentials;
 use sluice_realtime::Standing;
 use sluice_telemetry::counts::Counts;
+use sluice_wire::accept::refused::Refusals;
 use sluice_wire::hello::Grid;
 use sluice_wire::snapshot;
 use sluice_wire::snapshot::Label;
 
+use crate::config::Config;
 use crate::tables::{Overview, RESULTS, Report, TRANSPORTS, Tables};
 
 /// Bytes of an exposition at most.
@@ -29,6 +32,9 @@ pub struct Metrics {
     /// How the thread that serves last stood.
     standing: Mutex<Standing>,
     last: Mutex<Option<(Instant, String)>>,
+    /// Of [tls], if there is one.
+    credentials: Option<Arc<Credentials>>,
+    refusals: Refusals,
     /// Of the data plane, where there is one.
     forwarded: OnceLock<Arc<Tally>>,
     /// Of what switches count, by source, where that is heard.
@@ -36,19 +42,29 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Nothing counted yet; `open`: everybody may speak.
-    pub fn new(open: bool) -> Result<Metrics, prometheus::Error> {
+    /// Nothing counted yet.
+    pub fn new(
+        config: &Config,
+        credentials: Option<Arc<Credentials>>,
+        refusals: Refusals,
+    ) -> Result<Metrics, prometheus::Error> {
         let buckets = vec![20e-6, 50e-6, 100e-6, 200e-6, 500e-6, 1e-3, 2e-3, 5e-3, 10e-3, 20e-3, 50e-3];
         let help = "From a host's message read to its answer queued.";
         let exchange = Histogram::with_opts(
             HistogramOpts::new("sluice_switchd_exchange_duration_seconds", help).buckets(buckets),
         )?;
         let everybody = IntGauge::with_opts(opts("peers_open", "1 if everybody may speak (open = true)."))?;
-        everybody.set(i64::from(open));
+        everybody.set(i64::from(config.open));
+        let unproven = IntGauge::with_opts(opts(
+            "unauthenticated",
+            "1 if other machines can speak without proof of who they are (unauthenticated = true).",
+        ))?;
+        unproven.set(i64::from(config.unauthenticated && config.unproven().is_some()));
         let realtime = IntGauge::with_opts(opts("realtime", "1 while the thread that serves is a real-time one."))?;
         let registry = Registry::new();
         registry.register(Box::new(realtime.clone()))?;
         registry.register(Box::new(everybody))?;
+        registry.register(Box::new(unproven))?;
         registry.register(Box::new(exchange.clone()))?;
         Ok(Metrics {
             registry,
@@ -56,9 +72,16 @@ impl Metrics {
             realtime,
             standing: Mutex::default(),
             last: Mutex::default(),
+            credentials,
+            refusals,
             forwarded: OnceLock::new(),
             heard: OnceLock::new(),
         })
+    }
+
+    /// The certificate of this process, where there is [tls].
+    pub fn credentials(&self) -> Option<&Arc<Credentials>> {
+        self.credentials.as_ref()
     }
 
     /// What a data plane counts is shown from now on.
@@ -122,7 +145,8 @@ impl Metrics {
         let mut families = self.registry.gather();
         let forwarded = self.forwarded.get().map(|tally| forwarded(tally)).transpose()?.unwrap_or_default();
         let heard = self.heard.get().map(|counts| heard(counts)).transpose()?;
-        for collector in snapshot(tables)?.into_iter().chain(forwarded).chain(heard) {
+        let gate = identity(&self.refusals, self.credentials.as_deref())?;
+        for collector in snapshot(tables)?.into_iter().chain(gate).chain(forwarded).chain(heard) {
             families.extend(collector.collect());
         }
         // The encoder refuses a family nothing was put into.
@@ -131,8 +155,8 @@ impl Metrics {
         TextEncoder::new().encode(&families, &mut bytes)?;
         let mut text = String::from_utf8(bytes).map_err(|e| prometheus::Error::Msg(e.to_string()))?;
         if text.len() > EXPOSITION {
-            let end = text[..EXPOSITION].rfind('\n').map_or(0, |at| at + 1);
-            text.truncate(end);
+            text.truncate(text.floor_char_boundary(EXPOSITION));
+            text.truncate(text.rfind('\n').map_or(0, |at| at + 1));
             text += "# cut at 2 MiB\n";
         }
         *last = Some((Instant::now(), text.clone()));
@@ -163,6 +187,8 @@ fn snapshot(tables: &Tables) -> Result<Vec<Box<dyn Collector>>, prometheus::Erro
     let clipped = counter("clipped_total", "Announcements scaled down to a link's capacity.", &["switch"])?;
     let pushes = counter("pushes_total", "Feedback sent unasked.", &[])?;
     let refused = counter("hellos_refused_total", "Hosts whose grid did not fit.", &[])?;
+    let impostors = counter("identities_refused_total", "Messages in the name of another than their sender.", &[])?;
+    let bans = counter("bans_total", "Times that a speaker was shut out for 60 s.", &[])?;
     let capacity = rate("link_capacity_bytes_per_second", "Payload capacity.")?;
     let background =
         rate("link_background_bytes_per_second", "Payload that unmanaged traffic takes, as told or counted.")?;
@@ -170,7 +196,7 @@ fn snapshot(tables: &Tables) -> Result<Vec<Box<dyn Collector>>, prometheus::Erro
     let peak = rate("link_peak_load_ratio", "Largest promised load of the horizon, of capacity less cross traffic.")?;
     let cpu = CounterVec::new(opts("stage_cpu_seconds_total", "CPU time by stage."), &["stage"])?;
 
-    let Overview { switches, counts, sessions: connected } = tables.overview();
+    let Overview { switches, counts, sessions: connected, impostors: lied, bans: shut_out } = tables.overview();
     let revision = Label::new(option_env!("SLUICE_REVISION").unwrap_or_default());
     build.with_label_values(&[env!("CARGO_PKG_VERSION"), revision.as_str()]).set(1);
     let Grid { cluster: name, slot_length, horizon, .. } = tables.grid();
@@ -207,6 +233,8 @@ fn snapshot(tables: &Tables) -> Result<Vec<Box<dyn Collector>>, prometheus::Erro
     sessions.with_label_values(&[] as &[&str]).set(connected as i64);
     pushes.with_label_values(&[] as &[&str]).inc_by(counts.pushes);
     refused.with_label_values(&[] as &[&str]).inc_by(counts.refused_hellos);
+    impostors.with_label_values(&[] as &[&str]).inc_by(lied);
+    bans.with_label_values(&[] as &[&str]).inc_by(shut_out);
     let stages = [("tables", counts.table_cpu), ("push", counts.push_cpu), ("process", sluice_clock::process_cpu())];
     for (stage, spent) in stages {
         cpu.with_label_values(&[stage]).inc_by(spent.as_secs_f64());
@@ -225,12 +253,32 @@ fn snapshot(tables: &Tables) -> Result<Vec<Box<dyn Collector>>, prometheus::Erro
         Box::new(clipped),
         Box::new(pushes),
         Box::new(refused),
+        Box::new(impostors),
+        Box::new(bans),
         Box::new(capacity),
         Box::new(background),
         Box::new(scheduled),
         Box::new(peak),
         Box::new(cpu),
     ])
+}
+
+/// Who was not let in, and how long the own certificate is good.
+fn identity(
+    refusals: &Refusals,
+    credentials: Option<&Credentials>,
+) -> Result<Vec<Box<dyn Collector>>, prometheus::Error> {
+    let help = "Connections that were refused before anything was told, by reason.";
+    let refused = IntCounterVec::new(opts("connections_refused_total", help), &["reason"])?;
+    for (reason, count) in refusals.counts() {
+        refused.with_label_values(&[reason.word()]).inc_by(count);
+    }
+    let help = "When the own certificate is over, in seconds since 1970; absent without [tls].";
+    let until = IntGaugeVec::new(opts("certificate_expiry_timestamp_seconds", help), &[])?;
+    if let Some(not_after) = credentials.and_then(|credentials| credentials.standing().not_after) {
+        until.with_label_values(&[] as &[&str]).set(not_after);
+    }
+    Ok(vec![Box::new(refused), Box::new(until)])
 }
 
 /// What was heard of counters, as a collector.

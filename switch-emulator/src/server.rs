@@ -4,6 +4,7 @@
 //! | --- | --- | --- |
 //! | gRPC | serves sessions and calls | with the process |
 //! | acceptor | lets connections in | with gRPC |
+//! | certificates | reads them again when they change, if configured | with the process |
 //! | slots | ends leases at every slot edge, reads the background file | with the process |
 //! | counters | hears what switches count, if configured | with the process |
 //! | pusher | tells hosts of changes, what comes together at once ([`push`]) | with the process |
@@ -19,8 +20,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use sluice_identity::Credentials;
 use sluice_schedule::{BootId, Nanos};
-use sluice_wire::accept::{self, Places};
+use sluice_wire::accept::refused::Refusals;
+use sluice_wire::accept::{self, Gate, Places};
 use sluice_wire::hello::ClockSource;
 use sluice_wire::{limits, push};
 use tokio::net::TcpListener;
@@ -34,7 +37,7 @@ use crate::grpc::Service;
 use crate::metrics::Metrics;
 use crate::plane::Forwarding;
 use crate::tables::Tables;
-use crate::{http, plane, routes, time, udp};
+use crate::{certificates, http, plane, routes, time, udp};
 
 /// How long hosts may take to read that this process goes.
 const FAREWELL: Duration = Duration::from_millis(200);
@@ -44,6 +47,8 @@ pub struct Server {
     config: Arc<Config>,
     tables: Arc<Tables>,
     metrics: Arc<Metrics>,
+    credentials: Option<Arc<Credentials>>,
+    refusals: Refusals,
     grpc: TcpListener,
     http: Option<TcpListener>,
     udp: Option<udp::Socket>,
@@ -103,14 +108,27 @@ impl Server {
         let (questions, answers) = routes::open(&config)?.unzip();
         let tables = Arc::new(Tables::new(&config, boot, questions));
         answers.map_or(Ok(()), |answers| routes::start(answers, &tables))?;
-        let metrics = Arc::new(Metrics::new(config.open)?);
+        let credentials = config.tls.clone().map(Credentials::open);
+        let refusals = Refusals::default();
+        let metrics = Arc::new(Metrics::new(&config, credentials.clone(), refusals.clone())?);
         let watch = match &config.background {
             Background::Counted(telemetry) => Some(Watch::open(telemetry).await?),
             Background::None | Background::File(_) => None,
         };
         let plane = plane::open(&config, boot)?;
         let forwarding = plane.map(|plane| plane::start(plane, &config, &metrics)).transpose()?;
-        Ok(Server { config: Arc::new(config), tables, metrics, grpc, http, udp, forwarding, watch })
+        Ok(Server {
+            config: Arc::new(config),
+            tables,
+            metrics,
+            credentials,
+            refusals,
+            grpc,
+            http,
+            udp,
+            forwarding,
+            watch,
+        })
     }
 
     /// The addresses with the ports that the kernel chose where the configuration says 0.
@@ -130,7 +148,7 @@ impl Server {
 
     /// Serves until `stop` completes.
     pub async fn run(self, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
-        let Server { config, tables, metrics, grpc, http, udp, forwarding, watch } = self;
+        let Server { config, tables, metrics, credentials, refusals, grpc, http, udp, forwarding, watch } = self;
         let slots = tokio::spawn(slot_loop(config.clone(), tables.clone()));
         let changing = tables.clone();
         let pusher = async move { push::run(changing.changed(), || changing.push()).await };
@@ -156,8 +174,10 @@ impl Server {
         }
         let (ready, incoming) = tokio::sync::mpsc::channel(64);
         let places = Places::new(config.max_hosts.saturating_mul(2).saturating_add(64));
-        tasks.push(tokio::spawn(accept::http2(grpc, config.peers.clone(), places, ready)));
-        let service = Service::new(tables.clone(), metrics).into_server();
+        let gate = Gate { credentials: credentials.clone(), refusals, ..Gate::plain(config.peers.clone(), places) };
+        let service = Service::new(tables.clone(), metrics, gate.refusals.clone()).into_server();
+        tasks.push(tokio::spawn(accept::serve(grpc, gate, ready)));
+        tasks.extend(credentials.map(|credentials| tokio::spawn(certificates::watch(credentials))));
         let serving = limits::server().add_service(service).serve_with_incoming(ReceiverStream::new(incoming));
         let result = tokio::select! {
             result = serving => result.context("gRPC ended"),

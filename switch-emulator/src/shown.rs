@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use sluice_clock::KernelClock;
+use sluice_identity::Life;
 use sluice_page::holder::{MAX_HOSTS, MAX_LINKS};
 use sluice_realtime::Standing;
 use sluice_schedule::Nanos;
@@ -57,7 +58,13 @@ impl Sources {
                 refused_hellos: counts.refused_hellos,
                 ..HolderProcess::default()
             },
-            conditions: conditions(config, kernel, standing, mismatched.map(|at| now.minus(at))),
+            conditions: conditions(
+                config,
+                kernel,
+                standing,
+                mismatched.map(|at| now.minus(at)),
+                metrics.credentials().map(|credentials| credentials.standing()).as_ref(),
+            ),
             clock: HolderClock {
                 source: match config.grid.clock {
                     ClockSource::Realtime => "realtime".into(),
@@ -94,6 +101,7 @@ fn conditions(
     kernel: Option<KernelClock>,
     standing: Standing,
     mismatched: Option<Nanos>,
+    certificate: Option<&sluice_identity::Standing>,
 ) -> Vec<Condition> {
     let mut all = Vec::new();
     let mut add = |code, sentence: String, cost: &str, next: &str| {
@@ -107,6 +115,17 @@ fn conditions(
             "any machine that reaches the port can hold the cluster's flows at their floor",
             "write the hosts' networks into peers, and leave open out",
         );
+    }
+    if let Some((key, address)) = config.unproven().filter(|_| config.unauthenticated) {
+        add(
+            ConditionCode::Unauthenticated,
+            format!("at listen.{key} = \"{address}\" nobody proves who it is (unauthenticated = true)"),
+            "any machine that reaches the port from a listed network can speak as any host",
+            "give hosts and this process certificates under [tls], and leave unauthenticated out: sluice tls --help",
+        );
+    }
+    for (code, text) in certificate.map(of_certificate).unwrap_or_default() {
+        add(code, text, "hosts do without this process's tables when it has no good certificate", code.next());
     }
     let kernel = kernel.unwrap_or_default();
     if config.require_sync && (!kernel.synchronised || kernel.max_error > config.max_clock_error) {
@@ -147,12 +166,27 @@ fn conditions(
     all
 }
 
+/// What is wrong with the own certificate.
+fn of_certificate(standing: &sluice_identity::Standing) -> Vec<(ConditionCode, String)> {
+    let own = standing.own.as_deref().unwrap_or("nobody");
+    let life = standing.life.and_then(|life| match life {
+        Life::Good => None,
+        Life::Soon => Some((
+            ConditionCode::CertExpiresSoon,
+            format!("less than three tenths of the life of {own}'s certificate are left"),
+        )),
+        Life::Over => Some((ConditionCode::CertExpired, format!("the certificate of {own} is over, or not yet good"))),
+    });
+    let fault = standing.fault.as_ref().map(|fault| (ConditionCode::CertificatesUnusable, fault.to_string()));
+    life.into_iter().chain(fault).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn codes(config: &Config, kernel: Option<KernelClock>, mismatched: Option<Nanos>) -> Vec<ConditionCode> {
-        let all = conditions(config, kernel, Standing::Ordinary, mismatched);
+        let all = conditions(config, kernel, Standing::Ordinary, mismatched, None);
         assert!(all.iter().all(|condition| !condition.cost.is_empty() && !condition.next.is_empty()));
         all.iter().map(|condition| condition.code).collect()
     }
@@ -164,6 +198,17 @@ mod tests {
         let closed = Config { peers: vec!["10.0.0.0/8".parse().expect("a network")], ..Config::default() };
         assert_eq!(codes(&closed, Some(good), None), []);
         assert_eq!(codes(&Config { open: true, ..Config::default() }, Some(good), None), [ConditionCode::PeersOpen]);
+        let unproven = Config { unauthenticated: true, ..closed.clone() };
+        assert_eq!(codes(&unproven, Some(good), None), [ConditionCode::Unauthenticated]);
+        let standing = |life| sluice_identity::Standing { life: Some(life), ..sluice_identity::Standing::default() };
+        for (life, expected) in [
+            (Life::Good, vec![]),
+            (Life::Soon, vec![ConditionCode::CertExpiresSoon]),
+            (Life::Over, vec![ConditionCode::CertExpired]),
+        ] {
+            let all = conditions(&closed, Some(good), Standing::Ordinary, None, Some(&standing(life)));
+            assert_eq!(all.iter().map(|condition| condition.code).collect::<Vec<_>>(), expected);
+        }
         for kernel in [None, Some(KernelClock::default()), Some(bad)] {
             assert_eq!(codes(&closed, kernel, None), [ConditionCode::ClockUnsafe]);
             assert_eq!(codes(&Config { require_sync: false, ..closed.clone() }, kernel, None), []);

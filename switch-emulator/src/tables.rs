@@ -6,12 +6,12 @@
 mod overview;
 
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use sluice_schedule::clock::SlotClock;
 use sluice_schedule::switch::{Limits, LinkConfig, Switch};
 use sluice_schedule::{Announcement, BootId, Feedback, HolderId, HostId, LinkId, Nanos, Rate, Refusal, Route, Slot};
+use sluice_wire::accept::Peer;
 use sluice_wire::hello::{Grid, Hello, HolderInfo, Welcome};
 use tokio::sync::Notify;
 use tonic::Status;
@@ -20,14 +20,9 @@ use crate::background::PortLoad;
 use crate::config::{Config, PortConfig};
 use crate::routes::Questions;
 use crate::sessions::{Queue, Sessions};
+use crate::speakers::{Source, Speaker, Speakers};
 use crate::time;
 pub use overview::{Counts, Hellos, Overview, Report, Shown};
-
-/// After so many quota refusals in a row a host is not listened to for a while.
-const PATIENCE: u32 = 10;
-const PENALTY: Nanos = Nanos(60_000_000_000);
-/// So many hosts are kept account of; an attacker may claim any name.
-const MAX_OFFENDERS: usize = 16_384;
 
 /// All switches of one process.
 #[derive(Debug)]
@@ -48,7 +43,7 @@ pub(crate) struct State {
     pub(crate) switches: Vec<Held>,
     index: HashMap<HolderId, usize>,
     pub(crate) sessions: Sessions,
-    offenders: HashMap<Speaker, Offender>,
+    pub(crate) speakers: Speakers,
     promises: usize,
     pub(crate) counts: Counts,
     hellos: Hellos,
@@ -63,20 +58,6 @@ pub(crate) struct Held {
     ports: Vec<(LinkId, String)>,
     touched: bool,
     pub(crate) updates: [Results; TRANSPORTS.len()],
-}
-
-/// Whom a ban hits: what comes from this address in this name. A name alone can be claimed by anybody, and hosts may
-/// share an address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Speaker {
-    from: IpAddr,
-    host: HostId,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Offender {
-    refusals: u32,
-    until: Nanos,
 }
 
 /// What became of an announcement.
@@ -107,13 +88,14 @@ pub enum Transport {
 }
 
 /// Announcements by result: applied, then one per refusal.
-pub(crate) type Results = [u64; 6];
+pub(crate) type Results = [u64; 8];
 
 /// The names of transports, as in metrics.
 pub const TRANSPORTS: [&str; 3] = ["session", "unary", "udp"];
 
 /// The names of `Results`, as in metrics.
-pub const RESULTS: [&str; 6] = ["applied", "slot-guard", "old", "quota", "unknown-link", "foreign-flow"];
+pub const RESULTS: [&str; 8] =
+    ["applied", "slot-guard", "old", "quota", "unknown-link", "foreign-flow", "link-not-yours", "unknown-host"];
 
 impl Tables {
     pub fn new(config: &Config, boot: BootId, questions: Option<Questions>) -> Tables {
@@ -128,10 +110,12 @@ impl Tables {
             let links = switch.ports.iter();
             let links = links.map(|port| link_config(switch.link(port), port));
             let links: Vec<LinkConfig> = links.collect();
+            let mut brain = Switch::with_table(boot, limits.clone(), &links, config.table);
+            brain.attach(config.attached(switch));
             Held {
                 name: switch.name.clone(),
                 holder: switch.holder(),
-                brain: Switch::with_table(boot, limits.clone(), &links, config.table),
+                brain,
                 ports,
                 touched: false,
                 updates: Default::default(),
@@ -144,7 +128,7 @@ impl Tables {
             switches,
             index,
             sessions: Sessions::default(),
-            offenders: HashMap::new(),
+            speakers: Speakers::new(config.places.clone()),
             promises: 0,
             counts: Counts::default(),
             hellos: Hellos::new(config),
@@ -190,8 +174,8 @@ impl Tables {
         Now { slot: reading.slot, wall }
     }
 
-    /// Checks a host's hello against this process's grid and answers it.
-    pub fn greet(&self, hello: &Hello) -> Result<Welcome, Status> {
+    /// Checks a host's hello against this process's grid and what the connection proves, and answers it.
+    pub fn greet(&self, hello: &Hello, peer: &Peer) -> Result<Welcome, Status> {
         let mut state = self.lock();
         let Now { slot, wall } = self.now(&mut state);
         if let Err(mismatch) = hello.check(&self.grid, slot) {
@@ -199,6 +183,13 @@ impl Tables {
             state.hellos.refused();
             return Err(mismatch.into());
         }
+        let speaker = Speaker { source: Source::of(peer), host: hello.host };
+        let proven = peer.speaks_for(&self.grid.cluster, &hello.name).inspect_err(|_| state.speakers.impostors += 1);
+        let heard = proven.and_then(|()| {
+            let heard = state.speakers.hear(sluice_clock::monotonic(), speaker);
+            heard.map_err(|why| state.speakers.denied(&hello.name, speaker.source, why))
+        });
+        heard?;
         state.hellos.told(hello.host, &hello.name);
         let name = state.switches.first().map_or(String::new(), |held| held.name.clone());
         let info = |held: &Held| HolderInfo {
@@ -235,9 +226,9 @@ impl Tables {
         self.lock().sessions.end_all(status);
     }
 
-    /// Applies one announcement that came from this address, and answers it. The caller has checked that it comes from the host
+    /// Applies one announcement that came from there, and answers it. The caller has checked that it comes from the host
     /// it names.
-    pub fn announce(&self, speaker: (IpAddr, Transport), holder: HolderId, announcement: &Announcement) -> Taken {
+    pub fn announce(&self, speaker: (Source, Transport), holder: HolderId, announcement: &Announcement) -> Taken {
         let mut state = self.lock();
         let slot = self.now(&mut state).slot;
         let taken = state.announce(self, slot, holder, announcement, speaker);
@@ -283,7 +274,7 @@ impl Tables {
         }
         state.promises = promises;
         let mono = state.last_tick;
-        state.offenders.retain(|_, offender| offender.until > mono || offender.refusals > 0);
+        state.speakers.tick(mono);
         let next = state.clock.until_edge(wall);
         drop(state);
         self.changed.notify_one();
@@ -363,7 +354,7 @@ impl State {
         slot: Slot,
         holder: HolderId,
         announcement: &Announcement,
-        (from, transport): (IpAddr, Transport),
+        (source, transport): (Source, Transport),
     ) -> Taken {
         let began = sluice_clock::thread_cpu();
         let Some(held) = self.index.get(&holder).and_then(|at| self.switches.get_mut(*at)) else {
@@ -372,13 +363,14 @@ impl State {
             return Taken { refused, answer: Some(feedback) };
         };
         let (host, mono) = (announcement.host, sluice_clock::monotonic());
-        let speaker = Speaker { from: from.to_canonical(), host };
-        let offender = self.offenders.get(&speaker).copied().unwrap_or_default();
+        let speaker = Speaker { source, host };
+        let banned = self.speakers.is_banned(mono, speaker);
+        // Whoever greeted keeps its name by speaking.
+        let _ = self.speakers.hear(mono, speaker);
         let asked: usize = announcement.flows.iter().map(|flow| flow.links.len()).sum();
-        let known =
-            |held: &Held| held.brain.leases().find(|lease| lease.host == host).map_or(0, |lease| lease.promises);
+        let known = |held: &Held| held.brain.lease(host).map_or(0, |lease| lease.promises);
         let full = self.promises + asked > tables.max_flows && self.promises + asked > tables.max_flows + known(held);
-        let answer = if offender.until > mono || full {
+        let answer = if banned || full {
             let mut feedback = held.brain.feedback(slot, host).unwrap_or_else(|| Feedback {
                 boot: tables.boot,
                 slot,
@@ -402,25 +394,14 @@ impl State {
         };
         let refused = answer.as_ref().and_then(|answer| answer.refused);
         held.updates[transport as usize][result(refused)] += 1;
-        if refused == Some(Refusal::Quota) && offender.until <= mono {
-            let refusals = offender.refusals + 1;
-            let until = if refusals >= PATIENCE { mono.plus(PENALTY) } else { Nanos::ZERO };
-            let refusals = if refusals >= PATIENCE { 0 } else { refusals };
-            if until > mono {
-                tracing::warn!(
-                    event = "host-over-quota",
-                    host = %host,
-                    cost = "it is not listened to for 60 s from where it asked",
-                    next = "raise the quota if the host is right; log.level = \"debug\" says from where it asked",
-                    "a host asked for more than its quota 10 times in a row"
-                );
-                tracing::debug!(event = "host-over-quota", host = %host, %from, "it asked from there");
+        match refused {
+            Some(Refusal::Quota) if !banned => {
+                if self.speakers.offended(mono, speaker) {
+                    shut_out(speaker);
+                }
             }
-            if self.offenders.len() < MAX_OFFENDERS || self.offenders.contains_key(&speaker) {
-                self.offenders.insert(speaker, Offender { refusals, until });
-            }
-        } else if refused.is_none() && offender.refusals > 0 {
-            self.offenders.remove(&speaker);
+            None => self.speakers.behaved(mono, speaker),
+            Some(_) => {}
         }
         self.counts.table_cpu = self.counts.table_cpu.plus(sluice_clock::thread_cpu().minus(began));
         Taken { refused, answer }
@@ -435,7 +416,20 @@ fn result(refused: Option<Refusal>) -> usize {
         Some(Refusal::Quota) => 3,
         Some(Refusal::UnknownLink) => 4,
         Some(Refusal::ForeignFlow) => 5,
+        Some(Refusal::LinkNotYours) => 6,
+        Some(Refusal::UnknownHost) => 7,
     }
+}
+
+fn shut_out(Speaker { source, host }: Speaker) {
+    tracing::warn!(
+        event = "host-over-quota",
+        host = %host,
+        cost = "it is not listened to for 60 s from where it asked",
+        next = "mend its links in the topology if the host is right; log.level = \"debug\" says from where it asked",
+        "a host asked for more than its quota 10 times in a row"
+    );
+    tracing::debug!(event = "host-over-quota", host = %host, from = %source, "it asked from there");
 }
 
 /// A link as the brain is told: payload rates. What it leads to is a host of that name, or a switch, which measures nothing.

@@ -20,6 +20,7 @@ use tokio::net::UdpSocket;
 use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::path::{Hop, Paths};
+use crate::speakers::Speaker;
 use crate::tables::{State, Tables, Transport};
 
 /// Packets of one address in a second.
@@ -71,7 +72,37 @@ pub struct Pipeline {
     boot: BootId,
     most_hosts: usize,
     hosts: HashMap<(usize, HostId), Host>,
-    meters: HashMap<IpAddr, (Nanos, u32)>,
+    /// The slot in which hosts that are silent were looked for last.
+    swept: Option<Slot>,
+    meters: Meters,
+}
+
+/// Packets of each source in the present second. Senders are as many as somebody cares to make up, so those beyond the
+/// first so many share one meter, and nothing is done per packet that grows with their number.
+#[derive(Debug, Default)]
+struct Meters {
+    began: Nanos,
+    most: usize,
+    sources: HashMap<IpAddr, u32>,
+    others: u32,
+}
+
+impl Meters {
+    /// May this source have one more packet answered?
+    fn take(&mut self, now: Nanos, from: IpAddr) -> bool {
+        if now.minus(self.began) > Nanos::from_millis(1_000) {
+            self.began = now;
+            self.others = 0;
+            self.sources.clear();
+        }
+        let seen = if self.sources.len() < self.most || self.sources.contains_key(&from) {
+            self.sources.entry(from).or_default()
+        } else {
+            &mut self.others
+        };
+        *seen = seen.saturating_add(1);
+        *seen <= PACKETS
+    }
 }
 
 #[derive(Default)]
@@ -95,7 +126,8 @@ impl Pipeline {
             boot,
             most_hosts: config.max_hosts,
             hosts: HashMap::new(),
-            meters: HashMap::new(),
+            swept: None,
+            meters: Meters { most: config.max_hosts.max(64), ..Meters::default() },
         }
     }
 
@@ -107,29 +139,21 @@ impl Pipeline {
 
     fn answer_at(&mut self, tables: &Tables, slot: Slot, from: IpAddr, bytes: &[u8]) -> Option<[u8; LENGTH]> {
         let mut packet = Packet::decode(bytes).ok().filter(|packet| packet.kind != Kind::Echo)?;
-        if !allowed(&self.peers, from) || !self.metered(from) {
+        if !allowed(&self.peers, from) || !self.meters.take(sluice_clock::monotonic(), from) {
             return None;
         }
         let mut guard = tables.lock();
+        // Whoever speaks in another's name is not answered; that costs a look at two maps.
+        let speaker = Speaker { source: from.into(), host: packet.flow.sender() };
+        if packet.kind == Kind::Announce && guard.speakers.hear(sluice_clock::monotonic(), speaker).is_err() {
+            return None;
+        }
         for hop in self.paths.of(&packet.tuple) {
             self.pass(tables, &mut guard, slot, (hop, from), &mut packet);
         }
         drop(guard);
         packet.kind = Kind::Echo;
         Some(packet.encode())
-    }
-
-    fn metered(&mut self, from: IpAddr) -> bool {
-        let now = sluice_clock::monotonic();
-        if self.meters.len() >= self.most_hosts.max(64) && !self.meters.contains_key(&from) {
-            self.meters.clear();
-        }
-        let (began, seen) = self.meters.entry(from).or_insert((now, 0));
-        if now.minus(*began) > Nanos::from_millis(1000) {
-            (*began, *seen) = (now, 0);
-        }
-        *seen = seen.saturating_add(1);
-        *seen <= PACKETS
     }
 
     /// What one switch does to the packet.
@@ -175,7 +199,9 @@ impl Pipeline {
     ) {
         let (flow, host) = (packet.flow, packet.flow.sender());
         if self.hosts.len() >= self.most_hosts && !self.hosts.contains_key(&(hop.switch, host)) {
-            self.hosts.retain(|_, host| host.flows.values().any(|flow| slot.since(flow.slot) <= 2));
+            if self.swept.replace(slot) != Some(slot) {
+                self.hosts.retain(|_, host| host.flows.values().any(|flow| slot.since(flow.slot) <= 2));
+            }
             if self.hosts.len() >= self.most_hosts {
                 return;
             }
@@ -203,7 +229,7 @@ impl Pipeline {
             flows: known.flows.iter().filter_map(|(flow, known)| promise(*flow, known, packet.slot)).collect(),
             ..Announcement::default()
         };
-        let taken = state.announce(tables, slot, hop.holder, &announcement, (from, Transport::Udp));
+        let taken = state.announce(tables, slot, hop.holder, &announcement, (from.into(), Transport::Udp));
         match taken.refused {
             None => {
                 packet.counted = packet.counted.saturating_add(1);

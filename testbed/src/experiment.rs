@@ -2,6 +2,7 @@
 //!
 //! `sluice-experiment NAME` runs one. They need root, and take from ten seconds to two minutes.
 
+pub mod adversary;
 pub mod beside;
 pub mod capacity;
 pub mod cost;
@@ -69,13 +70,13 @@ pub struct Bench<'a> {
 
 impl Bench<'_> {
     /// What a run in a directory of its own needs.
-    fn session(&self, name: &str) -> Result<Session<'_>, RunError> {
+    pub(crate) fn session(&self, name: &str) -> Result<Session<'_>, RunError> {
         let dir = self.dir.join(name);
         std::fs::create_dir_all(&dir).map_err(RunError::io(format!("creating {}", dir.display())))?;
         Ok(Session { binaries: self.binaries, dir, stop: self.stop })
     }
 
-    fn run(&self, plan: &RunPlan, queue: &mut dyn Queue, policy: &Policy, name: &str) -> Result<PolicyRun, RunError> {
+    pub(crate) fn run(&self, plan: &RunPlan, queue: &mut dyn Queue, policy: &Policy, name: &str) -> Result<PolicyRun, RunError> {
         run_once(plan, queue, policy, &self.session(name)?, &mut Silent)
     }
 }

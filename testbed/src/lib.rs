@@ -2,6 +2,7 @@
 //!
 //! | module | is |
 //! | --- | --- |
+//! | [`chaos`] | faults, load and exhaustion, each with a figure against a bar |
 //! | [`fabric`] | a network out of namespaces, veth pairs and token buckets |
 //! | [`job`] | one rank of a training job: real float buffers over real sockets, checked in every iteration |
 //! | `cross` | cross traffic: elastic flows of ordinary TCP |
@@ -11,6 +12,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod chaos;
 mod cross;
 pub mod experiment;
 pub mod fabric;

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use nix::{getsockopt_impl, sockopt_impl};
+use nix::{getsockopt_impl, setsockopt_impl, sockopt_impl};
 
 /// Makes the child of `command` die with the thread that spawns it, and puts it into the cgroup whose `cgroup.procs`
 /// is open for writing as `procs`, before it runs anything of its own.
@@ -84,5 +84,14 @@ sockopt_impl!(
     GetOnly,
     libc::SOL_SOCKET,
     libc::SO_COOKIE,
+    u64
+);
+
+sockopt_impl!(
+    /// The most that the kernel paces a socket at, bytes/s, as its owner wishes.
+    MaxPacing,
+    Both,
+    libc::SOL_SOCKET,
+    libc::SO_MAX_PACING_RATE,
     u64
 );

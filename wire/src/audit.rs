@@ -2,6 +2,7 @@
 //! is the daemon's business.
 
 use serde::{Deserialize, Serialize};
+use sluice_formats::label::is_hidden;
 
 /// Version of a line; it only gains fields.
 pub const SCHEMA: u32 = 1;
@@ -96,13 +97,8 @@ impl Entry {
 
 fn clean(text: &str) -> String {
     let whole = text.chars().nth(MAX_TEXT).is_none();
-    let kept = text.chars().take(MAX_TEXT).map(|c| if c.is_control() || is_format(c) { ' ' } else { c });
+    let kept = text.chars().take(MAX_TEXT).map(|c| if is_hidden(c) { ' ' } else { c });
     kept.chain((!whole).then_some('…')).collect()
-}
-
-/// Characters that turn text around or hide it.
-const fn is_format(c: char) -> bool {
-    matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
 /// Entries of files, oldest first.

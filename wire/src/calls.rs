@@ -7,6 +7,7 @@ use sluice_schedule::{Announcement, Feedback, HolderId};
 use tonic::Status;
 use tonic::transport::Channel;
 
+use crate::dial::Dial;
 use crate::hello::{self, Hello, Welcome};
 use crate::pb::{self, switch_client::SwitchClient};
 use crate::session::{SessionError, in_time, read_feedback};
@@ -34,8 +35,16 @@ impl CallClient {
     /// # Errors
     /// No connection.
     pub async fn connect(uri: &str) -> Result<CallClient, SessionError> {
+        CallClient::connect_by(&Dial::Plain, uri).await
+    }
+
+    /// The same by this kind of connection.
+    ///
+    /// # Errors
+    /// No connection.
+    pub async fn connect_by(dial: &Dial, uri: &str) -> Result<CallClient, SessionError> {
         let transport = |source| SessionError::Transport { uri: uri.into(), source };
-        let channel = limits::endpoint(uri).map_err(transport)?.connect().await.map_err(transport)?;
+        let channel = dial.channel(uri).await.map_err(transport)?;
         let client = SwitchClient::new(channel).max_decoding_message_size(limits::MESSAGE);
         Ok(CallClient { uri: uri.into(), client })
     }

@@ -248,6 +248,7 @@ fn promises(
     let mut out = Vec::with_capacity(total);
     for round in rounds {
         let mut now = (0, 0, 0, 0);
+        let t0 = Nanos(round.t0);
         for promise in round.promises {
             within("rounds.promises.links", promise.links.len(), limits::LINKS_PER_FLOW, ALLOWED_LINKS)?;
             let lasts = plus(now.3, promise.lasts);
@@ -257,9 +258,10 @@ fn promises(
                 job: JobId(round.job),
                 promoted: round.promoted,
                 key: Nanos(round.key),
-                t0: Nanos(round.t0),
+                t0,
                 takes: Rate(now.0),
-                until: if lasts > 0 { Nanos(round.t0).plus(Nanos(lasts)) } else { Nanos::ZERO },
+                // At the end of time nothing is after its beginning; that is as good as not known.
+                until: Some(t0.plus(Nanos(lasts))).filter(|until| *until > t0).unwrap_or(Nanos::ZERO),
                 rates: rates("rounds.slots", now.0, &promise.rates, round.slots)?,
                 demand: Bytes(now.1),
                 delivered: Bytes(now.2),
@@ -344,6 +346,8 @@ fn from_refusal(refusal: Option<Refusal>) -> pb::Refusal {
         Some(Refusal::Quota) => pb::Refusal::Quota,
         Some(Refusal::UnknownLink) => pb::Refusal::UnknownLink,
         Some(Refusal::ForeignFlow) => pb::Refusal::ForeignFlow,
+        Some(Refusal::LinkNotYours) => pb::Refusal::LinkNotYours,
+        Some(Refusal::UnknownHost) => pb::Refusal::UnknownHost,
     }
 }
 
@@ -355,7 +359,9 @@ fn refusal(wire: i32) -> Result<Option<Refusal>, Malformed> {
         Ok(pb::Refusal::Quota) => Ok(Some(Refusal::Quota)),
         Ok(pb::Refusal::UnknownLink) => Ok(Some(Refusal::UnknownLink)),
         Ok(pb::Refusal::ForeignFlow) => Ok(Some(Refusal::ForeignFlow)),
-        Err(_) => Err(Malformed { field: "feedback.refused", found: wire as u32 as u64, allowed: "0 to 5" }),
+        Ok(pb::Refusal::LinkNotYours) => Ok(Some(Refusal::LinkNotYours)),
+        Ok(pb::Refusal::UnknownHost) => Ok(Some(Refusal::UnknownHost)),
+        Err(_) => Err(Malformed { field: "feedback.refused", found: wire as u32 as u64, allowed: "0 to 7" }),
     }
 }
 

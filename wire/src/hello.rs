@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use sluice_formats::label::Label;
 use sluice_schedule::{BootId, HolderId, HostId, Nanos, Slot};
 use tonic::{Code, Status};
 
@@ -61,7 +62,7 @@ pub struct Hello {
 pub struct HolderInfo {
     /// Id of the holder, made from its name.
     pub id: HolderId,
-    /// Name of the switch or host.
+    /// Name of the switch or host, a [`Label`]'s text.
     pub name: String,
     /// Drawn at the start of its process.
     pub boot: BootId,
@@ -110,31 +111,18 @@ impl From<Mismatch> for Status {
     }
 }
 
-/// Text from outside, fit for a log line: at most 64 bytes, without control characters, `~` where it was cut.
-pub fn label(text: &str) -> String {
-    let mut out = String::new();
-    for c in text.chars() {
-        if out.len() + c.len_utf8() > 63 {
-            out.push('~');
-            break;
-        }
-        out.push(if c.is_control() { '?' } else { c });
-    }
-    out
-}
-
 impl Hello {
     /// Does the other end live on the same grid? `self` is the other end's hello; `slot` is this end's slot now.
     pub fn check(&self, ours: &Grid, slot: Slot) -> Result<(), Mismatch> {
         let Grid { cluster, slot_length, horizon, epoch, clock } = &self.grid;
-        let peer = || format!("host {}", label(&self.name));
+        let peer = || format!("host {}", Label::new(&self.name));
         let refuse =
             |id, theirs: String, ours: String, advice| Err(Mismatch { id, peer: peer(), theirs, ours, advice });
         if *cluster != ours.cluster {
             let ours = format!("cluster {}", ours.cluster);
             return refuse(
                 "cluster-mismatch",
-                format!("cluster {}", label(cluster)),
+                format!("cluster {}", Label::new(cluster)),
                 ours,
                 "Set the same cluster name.",
             );
@@ -211,7 +199,7 @@ pub fn read(hello: Option<pb::Hello>) -> Result<Hello, Status> {
     if hello.major != MAJOR {
         return Err(Mismatch {
             id: "abi-major-mismatch",
-            peer: format!("host {}", label(&hello.name)),
+            peer: format!("host {}", Label::new(&hello.name)),
             theirs: format!("wire version {}.{}", hello.major, hello.minor),
             ours: format!("wire version {MAJOR}.{MINOR}"),
             advice: "Install the same major version of Sluice on both.",
@@ -270,8 +258,12 @@ pub(crate) fn read_welcome(welcome: Option<pb::Welcome>) -> Result<Welcome, Stat
             limits::HOLDERS
         )));
     }
-    let holder =
-        |h: pb::Holder| HolderInfo { id: HolderId(h.id), name: label(&h.name), boot: BootId(h.boot), warm: h.warm };
+    let holder = |h: pb::Holder| HolderInfo {
+        id: HolderId(h.id),
+        name: Label::new(&h.name).into(),
+        boot: BootId(h.boot),
+        warm: h.warm,
+    };
     Ok(Welcome { hello, holders: welcome.holders.into_iter().map(holder).collect() })
 }
 
@@ -337,8 +329,10 @@ mod tests {
     }
 
     #[test]
-    fn labels_are_short_and_printable() {
-        assert_eq!(label("a\nb"), "a?b");
-        assert_eq!(label(&"x".repeat(200)).len(), 64);
+    fn a_refusal_shows_names_as_labels() {
+        let mut other = hello();
+        other.name = "\u{1b}[2Jh\u{202e}".into();
+        let text = other.check(&Grid { horizon: 12, ..hello().grid }, Slot(9)).unwrap_err().to_string();
+        assert!(text.contains("host \\x1b\\x5b2Jh\\xe2\\x80\\xae has"), "{text}");
     }
 }

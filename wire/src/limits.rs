@@ -34,6 +34,8 @@ const FRAME: u32 = 16 * 1024;
 const WINDOW: u32 = 64 * 1024;
 /// Streams reset by the peer before they were accepted.
 const PENDING_RESETS: usize = 20;
+/// Streams that this side had to reset for what the peer did.
+const LOCAL_RESETS: usize = 64;
 /// From the connection to the end of the handshake.
 pub const HANDSHAKE: Duration = Duration::from_secs(2);
 /// An idle connection is probed this often.
@@ -50,6 +52,7 @@ pub fn server() -> Server {
         .initial_stream_window_size(WINDOW)
         .initial_connection_window_size(WINDOW)
         .http2_max_pending_accept_reset_streams(Some(PENDING_RESETS))
+        .http2_max_local_error_reset_streams(Some(LOCAL_RESETS))
         .http2_keepalive_interval(Some(KEEPALIVE))
         .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
         .tcp_nodelay(true)

@@ -122,6 +122,7 @@ mod tests {
         Pin::new(stream).poll_next(&mut Context::from_waker(Waker::noop()))
     }
 
+    /// Promises: P-17
     #[test]
     fn newest_value_per_key_survives() {
         let (outbox, mut drain) = outbox(Some(vec![]), |pending| pending.into_iter().collect::<Vec<(u32, &str)>>());
@@ -133,6 +134,7 @@ mod tests {
         assert_eq!(poll(&mut drain), Poll::Ready(None));
     }
 
+    /// Promises: P-17, P-18
     #[test]
     fn writer_learns_that_nobody_reads() {
         let (outbox, drain) = outbox::<u32, u32, usize>(None, |pending| pending.len());

@@ -17,6 +17,8 @@ use serde::{Deserialize, Serialize};
 use sluice_schedule::host::{Host, HostConfig};
 use sluice_schedule::{Action, Event, Now};
 
+use crate::limits;
+
 /// Bytes of a line at most.
 const MAX_LINE: u64 = 64 << 20;
 
@@ -120,6 +122,18 @@ pub enum ReplayFault {
     /// A line is too long.
     #[error("longer than {MAX_LINE} bytes")]
     Long,
+    /// A configuration that no daemon has: a brain of it could want any memory.
+    #[error("the config's `{field}` is {found}; allowed {least} to {most}")]
+    Config {
+        /// Which field.
+        field: &'static str,
+        /// What it says.
+        found: u64,
+        /// The least that it may say.
+        least: u64,
+        /// The most.
+        most: u64,
+    },
     /// Something comes before the first configuration.
     #[error("no config before it; a record begins with one")]
     NoConfig,
@@ -151,6 +165,7 @@ pub fn replay(mut record: impl BufRead) -> Result<Replayed, ReplayError> {
         let form = |error| wrong(ReplayFault::Form(error));
         let again = match (serde_json::from_slice(&text).map_err(form)?, &mut brain) {
             (Line::Config(config), _) => {
+                bounded(&config).map_err(wrong)?;
                 replayed.brains += 1;
                 let again = serde_json::to_string(&Entry::Config(&config));
                 brain = Some(Host::new(*config));
@@ -178,6 +193,16 @@ pub fn replay(mut record: impl BufRead) -> Result<Replayed, ReplayError> {
         }
     }
     Ok(replayed)
+}
+
+/// Is this a configuration that a daemon may have, as far as memory goes by it?
+fn bounded(config: &HostConfig) -> Result<(), ReplayFault> {
+    let within = |field, found: u64, least: u64, most: u64| {
+        if (least..=most).contains(&found) { Ok(()) } else { Err(ReplayFault::Config { field, found, least, most }) }
+    };
+    within("slot", config.slot.0, 1_000_000, 1_000_000_000)?;
+    within("horizon", config.horizon as u64, 1, limits::HORIZON as u64)?;
+    within("history_slots", config.history_slots as u64, 1, 32)
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use sluice_schedule::{Announcement, Feedback, HolderId};
 use tonic::{Status, Streaming};
 
 use crate::convert::{self, Malformed};
+use crate::dial::Dial;
 use crate::hello::{self, Hello, Welcome};
 use crate::limits;
 use crate::outbox::{Drain, Outbox, outbox};
@@ -100,8 +101,13 @@ fn host_message(pending: BTreeMap<HolderId, Announcement>) -> pb::HostMessage {
 impl SessionClient {
     /// Connects to `uri` (`http://address:port`) and exchanges hellos, within [`limits::HANDSHAKE`] each.
     pub async fn connect(uri: &str, hello: &Hello) -> Result<SessionClient, SessionError> {
+        SessionClient::connect_by(&Dial::Plain, uri, hello).await
+    }
+
+    /// The same by this kind of connection.
+    pub async fn connect_by(dial: &Dial, uri: &str, hello: &Hello) -> Result<SessionClient, SessionError> {
         let transport = |source| SessionError::Transport { uri: uri.into(), source };
-        let channel = limits::endpoint(uri).map_err(transport)?.connect().await.map_err(transport)?;
+        let channel = dial.channel(uri).await.map_err(transport)?;
         let mut client = switch_client::SwitchClient::new(channel).max_decoding_message_size(limits::MESSAGE);
         let first = pb::HostMessage { hello: Some(hello.into()), announcements: Vec::new() };
         let (outbox, drain): (_, Drain<_, _, _>) = outbox(Some(first), host_message);
@@ -221,8 +227,13 @@ fn peer_message(pending: BTreeMap<PeerKey, PeerValue>) -> pb::PeerMessage {
 impl PeerClient {
     /// Connects to `uri` and exchanges hellos, within [`limits::HANDSHAKE`] each.
     pub async fn connect(uri: &str, hello: &Hello) -> Result<PeerClient, SessionError> {
+        PeerClient::connect_by(&Dial::Plain, uri, hello).await
+    }
+
+    /// The same by this kind of connection.
+    pub async fn connect_by(dial: &Dial, uri: &str, hello: &Hello) -> Result<PeerClient, SessionError> {
         let transport = |source| SessionError::Transport { uri: uri.into(), source };
-        let channel = limits::endpoint(uri).map_err(transport)?.connect().await.map_err(transport)?;
+        let channel = dial.channel(uri).await.map_err(transport)?;
         let mut client = peer_client::PeerClient::new(channel).max_decoding_message_size(limits::MESSAGE);
         let (sender, drain) = peer_outbox(hello);
         let (hello, stream) = in_time(uri, async {

@@ -29,7 +29,6 @@ pub mod counters;
 pub mod explain;
 pub mod fleet;
 pub mod holder;
-pub mod label;
 pub mod switch;
 pub mod traffic;
 
@@ -40,7 +39,7 @@ pub use condition::{Condition, ConditionCode, Severity, State};
 pub use counters::{Counters, Histogram};
 pub use explain::{Explanation, SlotReason, SurplusReason};
 pub use fleet::{Brief, BriefJob, FleetStatus};
-pub use label::Label;
+pub use sluice_formats::label::Label;
 pub use switch::{SwitchState, SwitchStatus, Transport, View};
 pub use traffic::{Benefit, BenefitState, Flow, FlowState, Job, JobPattern, Link, PathSource, Stalls};
 
@@ -154,6 +153,8 @@ pub struct Daemon {
     pub metrics_flows: bool,
     /// Flows with series of their own at most; the rest is `_other`.
     pub metrics_max_flows: usize,
+    /// When this host's certificate is over, in seconds since 1970; `None`: it has none.
+    pub certificate_expires_unix_s: Option<i64>,
 }
 
 /// How rates are enforced.

@@ -20,7 +20,6 @@ pub fn parse_duration(text: &str) -> Result<Nanos, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
     #[test]
     fn usual_spellings() {
@@ -31,13 +30,6 @@ mod tests {
         }
         for wrong in ["", "s", "-1s", "1y", "1 s s", "1e9", "9999999d", "1..2s"] {
             assert!(parse_duration(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn any_text_is_read_or_refused(text in ".{0,40}") {
-            let _ = parse_duration(&text);
         }
     }
 }

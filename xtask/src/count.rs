@@ -47,9 +47,22 @@ impl Counts {
     }
 }
 
+impl Counts {
+    /// Tests that could not run.
+    pub(crate) fn skipped(&self) -> usize {
+        self.skipped.values().sum()
+    }
+
+    /// What ran, without what its runner was told to leave out.
+    pub(crate) fn ran(&self) -> String {
+        let skipped: String = self.skipped.iter().map(|(why, tests)| format!("; skipped {tests}: {why}")).collect();
+        format!("{} passed, {} failed{skipped}", self.passed, self.failed)
+    }
+}
+
 impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let skipped: usize = self.skipped.values().sum();
+        let skipped = self.skipped();
         write!(f, "{} passed, {} failed, {skipped} skipped", self.passed, self.failed)?;
         for (number, (why, tests)) in self.skipped.iter().enumerate() {
             write!(f, "{}{tests}: {why}", if number == 0 { " (" } else { "; " })?;
@@ -98,6 +111,10 @@ mod tests {
         let end = "2 not run (long measurements, and processes that tests start)";
         let why = "2: no GPU; 1: no iperf3";
         assert_eq!(counts.to_string(), format!("6 passed, 1 failed, 3 skipped ({why}), {end}"));
+        assert_eq!(
+            (counts.skipped(), counts.ran()),
+            (3, "6 passed, 1 failed; skipped 2: no GPU; skipped 1: no iperf3".into())
+        );
         assert_eq!(Counts::default().to_string(), format!("0 passed, 0 failed, 0 skipped, {}", end.replace('2', "0")));
     }
 }

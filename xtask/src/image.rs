@@ -86,7 +86,7 @@ fn lay_out(from: &Path, rootfs: &Path) -> Result<(), String> {
 }
 
 /// The paths of what `ldd` found, the loader itself included; what the kernel brings is no file.
-fn loaded(ldd: &str) -> impl Iterator<Item = String> + '_ {
+pub(crate) fn loaded(ldd: &str) -> impl Iterator<Item = String> + '_ {
     ldd.lines().filter_map(|line| {
         let line = line.trim();
         let path = line.split_once(" => ").map_or(line, |(_, path)| path).split(' ').next()?;

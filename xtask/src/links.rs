@@ -47,6 +47,7 @@ fn the_daemon_links_no_planner_solver_simulator_or_testbed() {
         "sluice-etcd",
         "sluice-fleet",
         "sluice-formats",
+        "sluice-identity",
         "sluice-logs",
         "sluice-page",
         "sluice-plan",
@@ -78,4 +79,21 @@ fn a_sluice_without_features_links_neither_testbed_nor_solver() {
     for name in ["sluice-simulate", "sluice-planners", "sluice-planners-wan"] {
         assert!(small.contains(name), "{name}: {small:?}");
     }
+}
+
+#[test]
+fn no_program_links_the_fault_simulator_which_plants_defects() {
+    for package in ["sluiced", "sluice-switch", "sluice"] {
+        assert!(!linked(package, &[]).contains("sluice-faults"), "{package} links what plants defects in the brains");
+    }
+}
+
+#[test]
+fn nobody_but_the_fuzzer_links_libfuzzer() {
+    for package in ["sluice", "sluiced", "sluice-switch", "sluice-testbed"] {
+        let linked = linked(package, &[]);
+        assert!(!linked.contains("sluice-fuzz-targets") && !linked.contains("libfuzzer-sys"), "{package}: {linked:?}");
+    }
+    assert!(!linked("sluice-fuzz-targets", &[]).contains("libfuzzer-sys"), "the tests would build it");
+    assert!(linked("sluice-fuzz-targets", &["--features", "libfuzzer"]).contains("libfuzzer-sys"));
 }

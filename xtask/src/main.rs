@@ -10,20 +10,32 @@ mod count;
 mod debs;
 mod demo;
 mod elf;
+mod fuzz;
 mod image;
+mod json;
+mod kernels;
 #[cfg(test)]
 mod links;
+#[cfg(test)]
+mod lints;
 mod mxnet;
 mod package;
 mod pages;
+mod promises;
+mod qemu;
 mod quantity;
 mod record;
 mod records;
+mod sbom;
 mod scoreboard;
+#[cfg(test)]
+mod security;
 mod setup;
 mod shell;
 mod ship;
+mod supply;
 mod test;
+mod verify;
 mod workloads;
 
 use std::process::ExitCode;
@@ -37,11 +49,16 @@ cargo xtask COMMAND [OPTIONS]
   demo    build, run training jobs under CUBIC, Reno, BBR and Sluice on network namespaces, compare
   test    build everything and run every test
   bench   benchmarks and measured experiments; bench scoreboard: every policy on every case, by turns
+  fuzz    every parser guided by coverage, with libFuzzer; `fuzz --table`: what that has shown
   ship    the libraries for NCCL and PS-Lite as they are installed, checked: glibc, symbols, stripped
   package the Debian packages; `package check` tries them in fresh roots, `package boot` under a real systemd
+  kernels boots the distribution's kernels in QEMU and tries there what Sluice uses; the table of docs/kernels.md
   image   a container image of release programs, as an OCI layout (needs umoci)
   book    every page as one book, with its links checked (needs mdbook)
-  ci      format, lints, documentation, `ship`, then exactly what `test` does
+  verify  everything that shows the promises of docs/verification.md, suite by suite; --long: what takes hours
+  dependencies  licences, sources and checksums of what comes from elsewhere
+  sbom    what the programs are made of, in CycloneDX
+  ci      format, lints, documentation, `dependencies`, `ship`, then exactly what `test` does
 
 cargo xtask COMMAND --help says more about one of them.
 ";
@@ -53,12 +70,17 @@ fn main() -> ExitCode {
     let run: fn(&[String]) -> Result<(), Early> = match command.as_str() {
         "setup" => setup::run,
         "demo" => demo::run,
+        "fuzz" => fuzz::run,
         "test" => test::run,
         "bench" => bench::run,
         "book" => book::run,
         "image" => image::run,
         "ship" => ship::run,
         "package" => package::run,
+        "kernels" => kernels::run,
+        "verify" => verify::run,
+        "dependencies" => supply::run,
+        "sbom" => sbom::run,
         "ci" => ci::run,
         "" | "help" | "--help" | "-h" => {
             print!("{HELP}");

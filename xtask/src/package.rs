@@ -104,7 +104,9 @@ pub(super) fn programs(build: &Path) -> Result<(), String> {
     let remap = [(here.as_str(), "sluice"), (&home, "cargo"), (&at, "build")];
     let rust = remap.map(|(from, to)| format!("--remap-path-prefix={from}=/{to}")).join(" ");
     let c = remap.map(|(from, to)| format!("-ffile-prefix-map={from}=/{to}")).join(" ");
-    let step = Step::cargo(&["build", "--release", "--locked", "--bins"]).with("CARGO_TARGET_DIR", &at);
+    // The kernel programs that were tested, whatever compiler is here.
+    let step = Step::cargo(&["build", "--release", "--locked", "--bins"]).with("SLUICE_BPF", "prebuilt");
+    let step = step.with("CARGO_TARGET_DIR", &at);
     let step =
         step.with("RUSTFLAGS", &rust).with("CFLAGS", &c).with("CXXFLAGS", &c).with("SOURCE_DATE_EPOCH", &epoch()?);
     step.args(["sluiced", "sluice-switch", "sluice", "sluice-testbed"].iter().flat_map(|package| ["-p", *package]))

@@ -56,13 +56,13 @@ pub(crate) fn record(area: &str, repeats: usize) -> Result<(), String> {
 }
 
 /// When and of what.
-struct Stamp {
-    date: String,
-    commit: String,
+pub(crate) struct Stamp {
+    pub(crate) date: String,
+    pub(crate) commit: String,
 }
 
 impl Stamp {
-    fn now() -> Result<Stamp, String> {
+    pub(crate) fn now() -> Result<Stamp, String> {
         let date = output("date", &["-u", "+%F"])?;
         let commit = output("git", &["rev-parse", "--short=7", "HEAD"])?;
         let commit = commit.get(..7).ok_or_else(|| format!("git calls the commit {commit:?}"))?;
@@ -79,7 +79,7 @@ fn load() -> Result<String, String> {
 }
 
 /// A command of a record. `sluice` and `sluice-experiment` are those of the release build, with root where they need it.
-fn step(command: &str) -> Result<Step, String> {
+pub(crate) fn step(command: &str) -> Result<Step, String> {
     if command.contains(['\'', '"', '|', '&', ';', '$', '<', '>', '…']) {
         return Err(format!("`{command}` needs a shell, or is shortened; its figures must be recorded by hand"));
     }

@@ -1,4 +1,5 @@
-//! The records behind BENCHMARKS.md: `benchmarks/AREA.tsv`, a line per figure, and the table that each becomes.
+//! The records behind BENCHMARKS.md, and behind what docs/verification.md says of long runs: `benchmarks/AREA.tsv`, a line per
+//! figure, and the table that each becomes.
 
 use crate::shell::root;
 use std::fmt::Write;
@@ -9,10 +10,16 @@ use std::path::PathBuf;
 const COLUMNS: &str = "figure\tbar\tvalue\tspread\tcommand\tsource\tdate\tcommit";
 /// First line of every table.
 const HEAD: &str = "| figure | bar or anchor | measured | command | when |\n| --- | --- | --- | --- | --- |\n";
+/// Areas whose table is not in BENCHMARKS.md but in a page of docs.
+const ELSEWHERE: [&str; 1] = ["chaos"];
 /// Stands before a table, with the area's name and `-->` after it.
 const BEGIN: &str = "<!-- table of benchmarks/";
 /// Stands after a table.
 const END: &str = "<!-- end -->";
+/// The area of long runs, and the page that has its table.
+pub(crate) const VERIFY: (&str, &str) = ("verify", crate::promises::PAGE);
+/// The page of all other areas.
+const BENCHMARKS: &str = "BENCHMARKS.md";
 
 /// Where a figure is read when its area is recorded.
 #[derive(Clone, Debug, PartialEq)]
@@ -85,6 +92,11 @@ impl Row {
         let [figure, bar, value, spread, command, source, date, commit] =
             [figure, bar, value, spread, command, source, date, commit].map(str::to_owned);
         Ok(Row { figure, bar, value, spread, command, source, date, commit })
+    }
+
+    /// A row that is written by a program which knows all of it.
+    pub(crate) fn known([figure, bar, value, spread, command]: [String; 5], date: String, commit: String) -> Row {
+        Row { figure, bar, value, spread, command, source: "hand".to_owned(), date, commit }
     }
 
     /// How it is read from what the command prints.
@@ -161,6 +173,10 @@ pub(crate) fn load() -> Result<Vec<Record>, String> {
         let Some(area) = path.file_name().and_then(|n| n.to_str()).and_then(|n| n.strip_suffix(".tsv")) else {
             continue;
         };
+        // Other forms: `cargo xtask fuzz` writes one, and docs/fuzzing.md has its table; `cargo xtask kernels` the other.
+        if area == "fuzz" || area == crate::kernels::AREA {
+            continue;
+        }
         let text = fs::read_to_string(&path).map_err(|e| format!("reading {}: {e}", path.display()))?;
         records.push(Record::read(area, &text)?);
     }
@@ -168,16 +184,25 @@ pub(crate) fn load() -> Result<Vec<Record>, String> {
     Ok(records)
 }
 
-/// Writes the tables of BENCHMARKS.md anew.
+/// Writes the tables of both pages anew.
 pub(crate) fn write_tables(records: &[Record]) -> Result<(), String> {
-    let path = root().join("BENCHMARKS.md");
-    let page = fs::read_to_string(&path).map_err(|e| format!("reading {}: {e}", path.display()))?;
-    let page = tables(&page, records)?;
-    fs::write(&path, page).map_err(|e| format!("writing {}: {e}", path.display()))
+    for (name, records) in by_page(records) {
+        let path = root().join(name);
+        let page = fs::read_to_string(&path).map_err(|e| format!("reading {}: {e}", path.display()))?;
+        let page = tables(name, &page, &records)?;
+        fs::write(&path, page).map_err(|e| format!("writing {}: {e}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Pages and the areas that each has.
+fn by_page(records: &[Record]) -> [(&'static str, Vec<&Record>); 2] {
+    let (verify, others) = records.iter().partition(|record| record.area == VERIFY.0);
+    [(BENCHMARKS, others), (VERIFY.1, verify)]
 }
 
 /// The page with the records' tables between its marks. Every area must have a place in it, and only one.
-fn tables(page: &str, records: &[Record]) -> Result<String, String> {
+fn tables(name: &str, page: &str, records: &[&Record]) -> Result<String, String> {
     let mut out = String::new();
     let mut placed: Vec<&str> = Vec::new();
     let mut lines = page.lines();
@@ -186,9 +211,9 @@ fn tables(page: &str, records: &[Record]) -> Result<String, String> {
         out.push('\n');
         let Some(area) = line.strip_prefix(BEGIN).and_then(|rest| rest.strip_suffix(".tsv -->")) else { continue };
         let record = records.iter().find(|r| r.area == area);
-        let record = record.ok_or_else(|| format!("BENCHMARKS.md has a table of {area}, which is no area"))?;
+        let record = record.ok_or_else(|| format!("{name} has a table of {area}, which is no area of it"))?;
         if !lines.any(|line| line == END) {
-            return Err(format!("BENCHMARKS.md: the table of {area} has no {END:?}"));
+            return Err(format!("{name}: the table of {area} has no {END:?}"));
         }
         placed.push(&record.area);
         out += &record.table();
@@ -196,9 +221,9 @@ fn tables(page: &str, records: &[Record]) -> Result<String, String> {
         out.push('\n');
     }
     placed.sort_unstable();
-    let areas: Vec<&str> = records.iter().map(|r| r.area.as_str()).collect();
+    let areas: Vec<&str> = records.iter().map(|r| r.area.as_str()).filter(|area| !ELSEWHERE.contains(area)).collect();
     if placed != areas {
-        return Err(format!("BENCHMARKS.md has tables of {placed:?}; there must be one of each of {areas:?}"));
+        return Err(format!("{name} has tables of {placed:?}; there must be one of each of {areas:?}"));
     }
     Ok(out)
 }
@@ -209,16 +234,18 @@ mod tests {
 
     const MAX_LINES: usize = 250;
 
-    fn page() -> String {
-        fs::read_to_string(root().join("BENCHMARKS.md")).expect("BENCHMARKS.md")
+    fn page(name: &str) -> String {
+        fs::read_to_string(root().join(name)).expect(name)
     }
 
     #[test]
-    fn the_page_is_what_the_records_say_and_short() {
+    fn the_pages_are_what_the_records_say_and_one_is_short() {
         let records = load().expect("records");
-        let drifted = "BENCHMARKS.md is not what the records say: `cargo xtask bench --tables` writes it anew";
-        assert!(tables(&page(), &records).expect("tables") == page(), "{drifted}");
-        let lines = page().lines().count();
+        for (name, records) in by_page(&records) {
+            let drifted = "is not what the records say: `cargo xtask bench --tables` writes it anew";
+            assert!(tables(name, &page(name), &records).expect("tables") == page(name), "{name} {drifted}");
+        }
+        let lines = page(BENCHMARKS).lines().count();
         assert!(lines <= MAX_LINES, "BENCHMARKS.md has {lines} lines; at most {MAX_LINES}");
         for record in records {
             let path = directory().join(format!("{}.tsv", record.area));
@@ -301,12 +328,14 @@ mod tests {
     #[test]
     fn every_area_has_one_place_in_the_page() {
         let record = |area: &str| Record { area: area.into(), rows: Vec::new() };
+        let [a, b] = &["a", "b"].map(record);
+        let tables = |page: &str, records: &[&Record]| tables("P", page, records);
         let page = format!("# A\n{BEGIN}a.tsv -->\nold\n{END}\nafter\n");
-        let written = tables(&page, &[record("a")]).expect("tables");
+        let written = tables(&page, &[a]).expect("tables");
         assert_eq!(written, format!("# A\n{BEGIN}a.tsv -->\n{HEAD}{END}\nafter\n"));
-        assert!(tables(&page, &[record("b")]).is_err());
-        assert!(tables(&page, &[record("a"), record("b")]).is_err());
-        assert!(tables(&format!("{page}{page}"), &[record("a")]).is_err());
-        assert!(tables(&page.replace(END, ""), &[record("a")]).is_err());
+        assert!(tables(&page, &[b]).is_err());
+        assert!(tables(&page, &[a, b]).is_err());
+        assert!(tables(&format!("{page}{page}"), &[a]).is_err());
+        assert!(tables(&page.replace(END, ""), &[a]).is_err());
     }
 }

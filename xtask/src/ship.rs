@@ -92,6 +92,11 @@ pub(crate) fn packages() -> impl Iterator<Item = &'static str> {
     ALL.iter().flat_map(|shipped| ["-p", shipped.package])
 }
 
+/// The files that cargo makes of them.
+pub(crate) fn files() -> impl Iterator<Item = &'static str> {
+    ALL.iter().map(|shipped| shipped.file)
+}
+
 /// Checks those that were built into `from`, and puts them into `to` under their names.
 pub(crate) fn check(from: &Path, to: &Path) -> Result<(), String> {
     fs::create_dir_all(to).map_err(|e| format!("creating {}: {e}", to.display()))?;

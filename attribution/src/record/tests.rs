@@ -125,15 +125,4 @@ proptest! {
             prop_assert!(record.slots.iter().all(|slot| *slot == seen(slot.from.0 / 60)));
         }
     }
-
-    #[test]
-    fn any_bytes_are_survived(mut bytes in prop::collection::vec(any::<u8>(), 0..3000), serial in any::<u64>()) {
-        let _ = read(&bytes);
-        // Behind a good head, with a good check: the payload itself.
-        let mut file = head(serial, "h0").to_vec();
-        file.extend((bytes.len() as u32).to_le_bytes());
-        file.extend(check(serial, &bytes).to_le_bytes());
-        file.append(&mut bytes);
-        let _ = read(&file);
-    }
 }

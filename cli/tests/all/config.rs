@@ -59,7 +59,7 @@ fn a_configuration_is_judged_whole_and_without_a_daemon() {
     }
     desk.write("switch.toml", "[[switches]]\nname = \"s\"\nports = [{ id = 0, to = \"h\", gbps = 1 }]\n");
     assert_eq!(desk.refused("config check --switch switch.toml"), ("E_CONFLICT".into(), "listen.grpc".into()));
-    desk.write("switch.toml", &format!("open = true\n{}", desk.read("switch.toml")));
+    desk.write("switch.toml", &format!("open = true\nunauthenticated = true\n{}", desk.read("switch.toml")));
     assert_eq!(desk.json("config check --switch switch.toml")["valid"], true);
 }
 

@@ -20,6 +20,7 @@ mod simulating_guide;
 #[cfg(feature = "testbed")]
 mod standing;
 mod te_ccl;
+mod tls;
 mod topology;
 mod wan;
 mod why;

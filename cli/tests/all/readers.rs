@@ -34,7 +34,7 @@ const READERS: [Reader; 4] = [
 ];
 
 fn switch(path: &Path) -> Result<(), Problems> {
-    let text = format!("open = true\ntopology = {path:?}\n[[switches]]\nname = \"s0\"\nfrom_topology = true\n");
+    let text = format!("open = true\nunauthenticated = true\ntopology = {path:?}\n[[switches]]\nname = \"s0\"\nfrom_topology = true\n");
     sluice_switch::config::Config::parse(Path::new("sluice-switch.toml"), &text).map(drop)
 }
 
@@ -177,7 +177,7 @@ fn is_own(problem: &Problem) -> bool {
 fn settings_are_refused_with_the_same_words_in_every_file() {
     let scenario = "version = 1\nname = \"t\"\n[network]\nkind = \"star\"\nhosts = 2\ngbps = 1\n[[jobs]]\nid = \"a\"\nbytes = \
                     9\ncompute_s = 0\narch = \"ring\"\nworkers = 2\niterations = 1\n[time]\n";
-    let switch = "open = true\n[[switches]]\nname = \"s\"\nports = []\n[slot]\n";
+    let switch = "open = true\nunauthenticated = true\n[[switches]]\nname = \"s\"\nports = []\n[slot]\n";
     let daemon = "[slot]\n";
     let of_daemon = |line: &str| {
         let mut reader = sluiced::config::read::Reader::default();

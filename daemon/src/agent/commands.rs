@@ -8,18 +8,9 @@ use sluice_wire::snapshot::{
     Command, DrainRequest, FileProblem, Mode as WireMode, ModeRequest, Outcome, Refused, SCHEMA,
 };
 
-use super::Agent;
+use super::{Agent, kept};
 use crate::config::{self, ChangedKeys, Mode};
 use crate::control::Request;
-
-/// The file of a mode that is kept over a restart.
-const KEPT_MODE: &str = "90-mode.toml";
-
-/// Was the mode of this configuration set by `sluice mode --persist`?
-pub(super) fn kept_by_hand(loaded: &config::Loaded) -> bool {
-    let kept = loaded.config.kept_settings().join(KEPT_MODE);
-    loaded.origins.get("mode").is_some_and(|origin| origin.file == kept)
-}
 
 /// The mode of a request.
 pub(super) const fn mode(mode: WireMode) -> Mode {
@@ -34,7 +25,16 @@ impl Agent {
     /// Answers one request. A caller that has gone away is not told.
     pub(super) fn answer(&mut self, request: Request) {
         match request {
-            Request::Command(command, answer) => drop(answer.try_send(self.command(command))),
+            Request::Command(command, answer) => {
+                let keeps =
+                    matches!(&command, Command::Mode(asked) if asked.persist && !asked.fleet && asked.job.is_none());
+                match self.command(command) {
+                    Ok(outcome) if keeps => {
+                        kept::keep(&mut self.keeper, self.core.config(), self.core.mode(), outcome, answer);
+                    }
+                    answered => drop(answer.try_send(answered)),
+                }
+            }
             Request::Explain(flow, answer) => drop(answer.try_send(crate::snapshot::explain(&self.core, flow))),
             Request::Flight(answer) => {
                 drop(answer.try_send(self.core.flight_path().map(std::path::Path::to_owned)));
@@ -85,24 +85,12 @@ impl Agent {
         let before = self.core.mode();
         self.core.set_mode(self.clock.now(), mode, request.for_ns.map(Nanos));
         self.core.mode_set_by_hand(self.clock.now(), request.for_ns.is_some());
-        let mut message = format!("{} -> {}", before.word(), mode.word());
-        if request.persist {
-            let file = self.persist(mode).map_err(|error| {
-                Refused::new(
-                    "E_PERM",
-                    format!("the mode changed, but is not kept: {error}"),
-                    "make node.state_dir a directory that the daemon may write",
-                )
-            })?;
-            message = format!("{message}, kept in {file}");
-        }
         self.publish(true);
-        Ok(self.outcome(message))
+        Ok(self.outcome(format!("{} -> {}", before.word(), mode.word())))
     }
 
     /// The fleet's mode holds again, also after a restart.
     fn give_back_to_fleet(&mut self) -> Result<Outcome, Refused> {
-        let kept = self.core.config().kept_settings().join(KEPT_MODE);
         if self.core.fleet_status().is_none() {
             return Err(Refused::new(
                 "invalid",
@@ -110,32 +98,11 @@ impl Agent {
                 "set fleet.etcd in sluiced.toml and restart",
             ));
         }
-        match std::fs::remove_file(&kept) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                let message = format!("{} keeps a mode by hand and cannot be removed: {error}", kept.display());
-                return Err(Refused::new(
-                    "E_PERM",
-                    message,
-                    "make node.state_dir a directory that the daemon may write",
-                ));
-            }
-            _ => {}
-        }
+        kept::forget(self.core.config())?;
         let before = self.core.mode();
         self.core.give_back_to_fleet(self.clock.now());
         self.publish(true);
         Ok(self.outcome(format!("given back to the fleet: {} -> {}", before.word(), self.core.mode().word())))
-    }
-
-    /// `sluiced.d/90-mode.toml` in the state directory: below /etc the service may not write.
-    fn persist(&self, mode: Mode) -> std::io::Result<String> {
-        let dir = self.core.config().kept_settings();
-        std::fs::create_dir_all(&dir)?;
-        let file = dir.join(KEPT_MODE);
-        let temporary = dir.join("90-mode.tmp");
-        std::fs::write(&temporary, format!("# Set by `sluice mode --persist`.\nmode = \"{}\"\n", mode.word()))?;
-        std::fs::rename(&temporary, &file)?;
-        Ok(file.display().to_string())
     }
 
     fn drain(&mut self, request: &DrainRequest) -> Result<Outcome, Refused> {

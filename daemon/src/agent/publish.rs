@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use sluice_schedule::Nanos;
 
 use super::{Agent, notify};
+use crate::conditions::ConditionCode;
 
 /// A snapshot is made this often while somebody looks; several per second look alive to a person.
 const EVERY: Nanos = Nanos::from_millis(250);
@@ -29,11 +30,17 @@ impl Agent {
         self.published = if !at_once && now.mono.minus(due) < pause { due } else { now.mono };
         self.facts.number(&self.core);
         let mut snapshot = crate::snapshot::take(&self.core, &self.facts);
+        snapshot.counters.refused_connections(&self.identity.refusals.counts());
         snapshot.counters.commands_unrecorded = self.shared.unrecorded.load(Ordering::Relaxed);
         let line = format!(
-            "{}, {}; {} jobs, {} flows",
+            "{}, {}{}; {} jobs, {} flows",
             snapshot.daemon.mode.as_str(),
             snapshot.daemon.state.as_str(),
+            if snapshot.conditions.iter().any(|c| c.code == ConditionCode::Unauthenticated) {
+                ", unauthenticated"
+            } else {
+                ""
+            },
             snapshot.jobs.len(),
             snapshot.flows.len()
         );

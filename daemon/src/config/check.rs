@@ -6,7 +6,7 @@ use sluice_wire::udp::LANES;
 
 use super::choices::{Backend, ClockSource, CrossSource, MetricFlows, MetricJobs, Require};
 use super::read::{Loaded, Origin};
-use super::settings::Peer;
+use super::settings::{Peer, Unproven};
 use super::value::Named;
 
 pub fn cross(loaded: &Loaded) -> Vec<Problem> {
@@ -79,6 +79,7 @@ pub fn cross(loaded: &Loaded) -> Vec<Problem> {
         conflict("peer.open", "peer.peers", message, "leave one of the two out");
     }
     problems.extend(unlisted_peers(loaded));
+    problems.extend(identity(loaded));
     problems.extend(fleet(loaded));
     problems
 }
@@ -123,18 +124,62 @@ fn blame(problem: &mut Problem, origin: Option<&Origin>) {
 fn unlisted_peers(loaded: &Loaded) -> Option<Problem> {
     let Peer { peers, open, .. } = &loaded.config.peer;
     let address = loaded.config.peer.beyond_loopback()?;
-    if !loaded.config.serves_peers() || *open || !peers.is_empty() {
+    // Whoever proves who it is may come from anywhere.
+    if !loaded.config.serves_peers() || *open || !peers.is_empty() || loaded.config.identity_files().is_some() {
         return None;
     }
     let message = "without switches other hosts connect to peer.listen, and nothing says who may";
     let mut problem = Problem::new(E_CONFLICT, "peer.listen", message)
         .found(address.to_string())
-        .allowed("a loopback address, or any address together with peer.peers or peer.open")
+        .allowed("a loopback address, any address together with [tls], or with unauthenticated and peer.peers or peer.open")
         .help(
-            "write peers = [\"10.0.0.0/8\"] with the hosts' networks under [peer], or open = true to let everybody in",
+            "write [tls] with ca, cert and key (sluice tls --help makes them); without TLS: unauthenticated = true, and peers = [\"10.0.0.0/8\"] with the hosts' networks under [peer]",
         );
     blame(&mut problem, loaded.origins.get("peer.listen").or_else(|| loaded.origins.get("topology")));
     Some(problem)
+}
+
+/// What has to be said of who proves who it is.
+fn identity(loaded: &Loaded) -> Vec<Problem> {
+    let config = &loaded.config;
+    let mut problems = Vec::new();
+    let mut conflict = |key: &str, other: &str, message: String, help: &str| {
+        let mut problem = Problem::new(E_CONFLICT, key, message).help(help);
+        blame(&mut problem, loaded.origins.get(key).or_else(|| loaded.origins.get(other)));
+        problems.push(problem);
+    };
+    let named = [&config.tls.ca, &config.tls.cert, &config.tls.key].map(Option::is_some);
+    if named.contains(&true) && named.contains(&false) {
+        let missing = ["tls.ca", "tls.cert", "tls.key"].into_iter().zip(named).find(|(_, named)| !named);
+        let message = format!("{} is missing: [tls] needs ca, cert and key", missing.map_or("", |(key, _)| key));
+        let there = ["tls.ca", "tls.cert", "tls.key"].into_iter().zip(named).find(|(_, named)| *named);
+        conflict(there.map_or("tls.ca", |(key, _)| key), "tls.ca", message, "name all three, or none");
+        return problems;
+    }
+    // Where nothing says who may connect at all, that is told first.
+    if config.unauthenticated || unlisted_peers(loaded).is_some() {
+        return problems;
+    }
+    let help = "write [tls] with ca, cert and key (sluice tls --help makes them), or unauthenticated = true where every \
+                machine of the network is trusted";
+    match config.unproven() {
+        None => {}
+        Some(Unproven::Peers(address)) => {
+            let message = format!(
+                "other hosts connect to {address} and nothing proves who they are: there is no [tls], and any machine of peer.peers can speak as any host"
+            );
+            conflict("peer.listen", "topology", message, help);
+        }
+        Some(Unproven::Along(switch)) => {
+            let message =
+                format!("{}: datagrams along paths prove nothing of who sends them to {}", switch.name, switch.address);
+            let help = "write unauthenticated = true where every machine of peer.peers is trusted";
+            conflict("switches", "switches", message, help);
+        }
+        // Whoever only asks opens nothing; a condition tells of it.
+        Some(Unproven::Switch(_)) => {}
+    }
+    problems
 }
 
 /// What is valid and cannot work on this host. Reads `/sys`, `/proc` and files the configuration names.

@@ -90,6 +90,6 @@ pub fn is_required(path: &str) -> bool {
 
 /// Keys that are known and refused, with the reason.
 pub const NOT_BUILT: &[(&str, &str)] = &[
-    ("peer.tls", "TLS between hosts is not built yet; leave the key out and keep the exchange on its own network"),
-    ("switches.tls", "TLS to switches is not built yet; leave the key out and keep the exchange on its own network"),
+    ("peer.tls", "hosts and switches are spoken to by one identity: write ca, cert and key under [tls]"),
+    ("switches.tls", "hosts and switches are spoken to by one identity: write ca, cert and key under [tls]"),
 ];

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use sluice_etcd::Endpoint;
+use sluice_identity::Files;
 use sluice_schedule::host::config::{FAIR_FLOOR, FAIR_FLOOR_ALONE, FAIR_FLOOR_BRIEF, NEWCOMER_SHARE, RESERVE};
 use sluice_schedule::units::fnv1a32;
 use sluice_schedule::{Bytes, Nanos, Rate};
@@ -90,10 +91,16 @@ settings! {
         copies: u64 = 2, "datagrams", Rule::Int(1, 3), true, "udp, inband: a flow is announced so often in a slot at most, while no echo comes.";
     }
     [peer: Peer] {
-        listen: Vec<SocketAddr> = vec![(Ipv6Addr::UNSPECIFIED, 9604).into()], "addresses", Rule::Addresses(4), true, "gRPC between hosts; [] = off; one port for the cluster. Beyond loopback only with peer.peers or peer.open.";
+        listen: Vec<SocketAddr> = vec![(Ipv6Addr::UNSPECIFIED, 9604).into()], "addresses", Rule::Addresses(4), true, "gRPC between hosts; [] = off; one port for the cluster. Beyond loopback with [tls], or with unauthenticated and peer.peers or peer.open.";
         peers: Vec<IpNet> = Vec::new(), "networks", Rule::Networks(1024), true, "Who may connect to peer.listen: networks that hold the hosts of the cluster.";
         open: bool = false, "", Rule::Any, true, "Let everybody connect who reaches peer.listen; a condition keeps telling.";
         networks: Vec<IpNet> = Vec::new(), "networks", Rule::Networks(8), false, "Networks of the hosts' exchange addresses; empty: a host's first address.";
+    }
+    unauthenticated: bool = false, "", Rule::Any, true, "Listen beyond this machine to hosts that prove nothing of who they are: without [tls], or by datagrams along paths. A condition keeps telling.";
+    [tls: TlsSettings] {
+        ca: Option<PathBuf> = None, "path", Rule::Path, true, "PEM file of the authorities that are believed; with tls.cert and tls.key. The three files are read again when they change.";
+        cert: Option<PathBuf> = None, "path", Rule::Path, true, "PEM file of this host's certificate: spiffe://CLUSTER/host/NAME with node.cluster and node.name, or the name as a DNS name.";
+        key: Option<PathBuf> = None, "path", Rule::Path, true, "PEM file of its key, mode 0640 or stricter.";
     }
     topology: Option<PathBuf> = None, "path", Rule::Path, false, "topology.json, where paths of flows are read.";
     routes: Option<PathBuf> = None, "path", Rule::Path, false, "Routes of connections among equal paths, for what no switch tells; see docs/operating.md.";
@@ -169,6 +176,17 @@ impl Peer {
     }
 }
 
+/// See [`Config::unproven`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Unproven<'a> {
+    /// Hosts that connect here.
+    Peers(SocketAddr),
+    /// Hosts that send datagrams along paths to here.
+    Along(&'a SwitchEntry),
+    /// A switch, which this host asks.
+    Switch(&'a SwitchEntry),
+}
+
 impl Config {
     pub fn slot_length(&self) -> Nanos {
         Nanos::from_millis(self.slot.length_ms)
@@ -190,6 +208,20 @@ impl Config {
         // The hash's low bits vary most between names that differ at the end.
         let place = fnv1a32(self.node.name.as_bytes()).wrapping_mul(0x9e37_79b9) >> 16;
         self.slot_length().scaled(self.slot.spread * f64::from(place) / f64::from(1_u32 << 16))
+    }
+    /// By which this host proves who it is; `None`: it does not.
+    pub fn identity_files(&self) -> Option<Files> {
+        let (authorities, certificate) = self.tls.ca.clone().zip(self.tls.cert.clone())?;
+        Some(Files { authorities, certificate, key: self.tls.key.clone()? })
+    }
+    /// Something beyond this machine that this host exchanges with, or would, without proof of who it is.
+    pub fn unproven(&self) -> Option<Unproven<'_>> {
+        let plain = self.identity_files().is_none();
+        let listens = self.peer.beyond_loopback().filter(|_| plain && self.serves_peers());
+        let beyond = || self.switches.iter().filter(|switch| !switch.address.is_loopback());
+        let along = beyond().find(|switch| switch.transport == Transport::Inband);
+        let asks = beyond().find(|switch| plain || switch.transport == Transport::Udp);
+        listens.map(Unproven::Peers).or(along.map(Unproven::Along)).or(asks.map(Unproven::Switch))
     }
     /// Do other hosts connect to this one? Only where no switch keeps the tables of hosts' links.
     pub fn serves_peers(&self) -> bool {

@@ -160,10 +160,37 @@ fn keys_that_disagree_name_both_places() {
 }
 
 #[test]
-fn tls_is_refused_with_a_reason() {
-    let problems = read("[peer]\ntls = {ca = \"x\"}\n").expect_err("not built").into_all();
+fn an_identity_is_three_files_of_one_table() {
+    let problems = read("[peer]\ntls = {ca = \"x\"}\n").expect_err("elsewhere").into_all();
     assert_eq!(problems[0].code, E_ENV);
-    assert!(problems[0].message.contains("not built yet"));
+    assert!(problems[0].message.contains("under [tls]"), "{}", problems[0]);
+    for (text, missing) in [("ca = \"/a\"", "tls.cert"), ("cert = \"/c\"\nkey = \"/k\"", "tls.ca")] {
+        let problem = read(&format!("[tls]\n{text}")).expect_err(text).into_all().remove(0);
+        assert_eq!((problem.code, problem.line), (E_CONFLICT, 2), "{problem}");
+        assert!(problem.message.contains(missing), "{problem}");
+    }
+    let files = read("[tls]\nca = \"/a\"\ncert = \"/c\"\nkey = \"/k\"").expect("whole").config.identity_files();
+    assert_eq!(files.expect("three").key, Path::new("/k"));
+}
+
+#[test]
+fn what_listens_beyond_this_machine_asks_for_proof_or_for_the_word_that_there_is_none() {
+    const TLS: &str = "[tls]\nca = \"/a\"\ncert = \"/c\"\nkey = \"/k\"\n";
+    let nic = "topology = \"/t.json\"\n";
+    let along = "[[switches]]\nname = \"s\"\naddress = \"0.0.0.0:9604\"\ntransport = \"inband\"\n";
+    let listed = "[peer]\npeers = [\"10.0.0.0/8\"]\n";
+    for text in [format!("{nic}{listed}"), format!("{listed}{along}"), format!("{listed}{TLS}{along}")] {
+        let problem = read(&text).expect_err(&text).into_all().remove(0);
+        assert_eq!(problem.code, E_CONFLICT, "{problem}");
+        assert!(problem.help.contains("unauthenticated = true"), "{problem}");
+        read(&format!("unauthenticated = true\n{text}")).unwrap_or_else(|problems| panic!("{problems}"));
+    }
+    // Proof is enough, wherever hosts come from; whoever only asks opens nothing.
+    read(&format!("{nic}{TLS}")).unwrap_or_else(|problems| panic!("{problems}"));
+    let asks = read("[[switches]]\nname = \"s\"\naddress = \"10.0.0.1:1\"\n").expect("it asks").config;
+    assert!(matches!(asks.unproven(), Some(Unproven::Switch(_))));
+    let here = read("[[switches]]\nname = \"s\"\naddress = \"[::1]:1\"\n").expect("it asks").config;
+    assert_eq!(here.unproven(), None);
 }
 
 /// Files of earlier versions, as they were written then.
@@ -172,6 +199,7 @@ const OLD_FILES: &[(&str, &str)] = &[
     ("0.1, what every version takes", include_str!("../../tests/data/old/plain.toml")),
 ];
 
+/// Promises: P-23
 #[test]
 fn files_of_earlier_versions_are_taken() {
     for (name, text) in OLD_FILES {
@@ -207,9 +235,10 @@ fn a_peer_service_beyond_loopback_says_who_may_connect() {
         assert_eq!(problem.found, found);
         assert!(problem.allowed.contains("loopback") && problem.help.contains("peers = ["), "{problem}");
     }
+    for told in ["peers = [\"10.0.0.0/8\"]", "open = true"] {
+        read(&format!("unauthenticated = true\n{nic}{told}")).unwrap_or_else(|problems| panic!("{problems}"));
+    }
     for told in [
-        "peers = [\"10.0.0.0/8\"]",
-        "open = true",
         "listen = [\"127.0.0.1:1\", \"[::ffff:127.0.0.1]:1\"]",
         "listen = []",
     ] {

@@ -88,6 +88,8 @@ impl Core {
             Refusal::Quota => &mut self.counters.rejects_quota,
             Refusal::UnknownLink => &mut self.counters.rejects_unknown_link,
             Refusal::ForeignFlow => &mut self.counters.rejects_foreign_flow,
+            Refusal::LinkNotYours => &mut self.counters.rejects_link_not_yours,
+            Refusal::UnknownHost => &mut self.counters.rejects_unknown_host,
         };
         *counter += 1;
     }
@@ -117,6 +119,13 @@ impl Core {
         self.counters.cc_error = kernel.refused;
         self.counters.loss_guards = self.counters.loss_guards.max(kernel.loss_trips);
         self.counters.surplus_cuts = kernel.surplus_cuts;
+        self.counters.refused_pages = self.monitor.refused_pages;
+        self.counters.refused_sockets = self.monitor.refused_sockets;
+        self.counters.ignored_pages = self.monitor.ignored_pages;
+        let crowd = &self.monitor.crowd;
+        (self.counters.crowded_jobs, self.counters.crowded_flows) = (crowd.refused_jobs, crowd.refused_flows);
+        (self.counters.given_jobs, self.counters.given_flows) = (crowd.given_jobs, crowd.given_flows);
+        (self.counters.given_pages, self.counters.forgotten_pages) = (crowd.given_pages, crowd.forgotten_pages);
     }
 
     fn account_flows(&mut self, now: Now, slot: Nanos, trigger: Trigger, timeline: &mut Timeline) {

@@ -1,15 +1,18 @@
 //! Which conditions hold, judged once per slot.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sluice_ebpf::Tier;
+use sluice_identity::Life;
 use sluice_realtime::Standing;
 use sluice_schedule::host::ViewState;
 use sluice_schedule::{HolderId, Nanos, Now, Refusal};
 
 use super::Core;
+use super::doubt::Doubt;
 use crate::conditions::{Condition, ConditionCode, Severity};
-use crate::config::{Backend, ClockSource, Mode, Policy};
+use crate::config::{Backend, ClockSource, Mode, Policy, Unproven};
+use crate::fabric::Overstated;
 use crate::monitor::namespaces::Uncovered;
 use crate::rdma::Device;
 
@@ -110,6 +113,20 @@ impl Core {
             let text = unknown.contains(name).then(|| format!("the rate of {name} is not known"));
             self.conditions.hold(unix, ConditionCode::LinkSpeedUnknown, name, text);
         }
+        self.judge_speeds(unix);
+    }
+
+    /// Is a link said to carry more than its card does?
+    fn judge_speeds(&mut self, unix: u64) {
+        let overstated = self.monitor.fabric.overstated.clone();
+        let known = self.conditions.iter().filter(|condition| condition.code == ConditionCode::LinkSpeedDiffers);
+        let holds = |name: &str| overstated.iter().any(|link| link.name == name);
+        let over: Vec<String> = known.map(|c| c.subject.clone()).filter(|name| !holds(name)).collect();
+        over.iter().for_each(|name| self.conditions.clear(ConditionCode::LinkSpeedDiffers, name));
+        for Overstated { name, told, speed } in &overstated {
+            let text = format!("{name} is said to carry {told} and its card carries {speed}; the smaller one counts");
+            self.conditions.set(unix, ConditionCode::LinkSpeedDiffers, name, text);
+        }
     }
 
     /// Is there a switch to which no ranks travel, under a policy that goes by them?
@@ -195,6 +212,22 @@ impl Core {
         self.conditions.hold(now.wall.0, ConditionCode::FeedbackLocalOnly, "", all_local.then(text));
     }
 
+    /// Says which holders are not believed, and why.
+    pub(super) fn judge_doubts(&mut self, now: Now) {
+        let doubted: BTreeMap<String, Doubt> =
+            self.doubts.doubted(now.mono).map(|(holder, doubt)| (self.holder_name(holder), doubt)).collect();
+        let known = self.conditions.iter().filter(|condition| condition.code == ConditionCode::FeedbackDoubted);
+        let over: Vec<String> = known.map(|c| c.subject.clone()).filter(|name| !doubted.contains_key(name)).collect();
+        over.iter().for_each(|name| self.conditions.clear(ConditionCode::FeedbackDoubted, name));
+        for (name, doubt) in doubted {
+            let text = match doubt {
+                Doubt::Boots => format!("{name} says that it began anew again and again, on one connection"),
+                Doubt::Contradicted => format!("what {name} says of its links is not what flows there get"),
+            };
+            self.conditions.set(now.wall.0, ConditionCode::FeedbackDoubted, &name, text);
+        }
+    }
+
     /// A holder's name: a switch of the configuration, a host of the topology, or its id.
     pub fn holder_name(&self, holder: HolderId) -> String {
         let switch = self.config.switches.iter().find(|switch| HolderId::of(&switch.name) == holder);
@@ -213,6 +246,38 @@ impl Core {
         let text =
             |address| format!("everybody who reaches {address} may connect to the peer service (peer.open = true)");
         self.conditions.hold(unix_ns, ConditionCode::PeersOpen, "", open.map(text));
+        let unproven = self.config.unproven().map(|what| match what {
+            Unproven::Peers(address) => {
+                format!("whoever connects to {address} proves nothing of who it is (unauthenticated = true)")
+            }
+            Unproven::Along(switch) => {
+                format!(
+                    "whoever sends datagrams to {} proves nothing of who it is (unauthenticated = true)",
+                    switch.address
+                )
+            }
+            Unproven::Switch(switch) => {
+                format!(
+                    "nothing proves that switch {} is what answers at {}, or to it who this host is",
+                    switch.name, switch.address
+                )
+            }
+        });
+        self.conditions.hold(unix_ns, ConditionCode::Unauthenticated, "", unproven);
+    }
+
+    /// How this host's certificate stands; `None`: it has none and needs none.
+    pub fn judge_certificate(&mut self, unix_ns: u64, standing: Option<sluice_identity::Standing>) {
+        let standing = standing.unwrap_or_default();
+        let own = standing.own.as_deref().unwrap_or("this host");
+        let text = |what: &str| format!("the certificate of {own} {what}");
+        let soon = (standing.life == Some(Life::Soon)).then(|| text("has less than three tenths of its life left"));
+        let over = (standing.life == Some(Life::Over)).then(|| text("is over, or not yet good"));
+        self.conditions.hold(unix_ns, ConditionCode::CertExpiresSoon, "", soon);
+        self.conditions.hold(unix_ns, ConditionCode::CertExpired, "", over);
+        let fault = standing.fault.map(|fault| fault.to_string());
+        self.conditions.hold(unix_ns, ConditionCode::CertificatesUnusable, "", fault);
+        self.certificate_not_after = standing.not_after;
     }
 
     /// Tells of RDMA devices, whose traffic nobody sees here.

@@ -19,10 +19,17 @@ impl Core {
                         self.counters.exchange_s.observe(took.as_secs_f64());
                     }
                     self.count_refused(feedback.refused);
+                    self.counters.refused_views +=
+                        feedback.links.iter().filter(|view| !self.host.knows(view.link)).count() as u64;
+                    if !self.doubts.believes(now.mono, holder, feedback.boot) {
+                        self.counters.refused_feedback += 1;
+                        continue;
+                    }
                     self.host.handle(now, Event::Feedback { holder, feedback });
                 }
                 Inbound::Back { holder, slot_diff, offset_ns } => {
                     self.holders.back(now, holder, slot_diff, offset_ns);
+                    self.doubts.connected(holder);
                     self.host.handle(now, Event::HolderBack(holder));
                 }
                 Inbound::Lost { holder, why, mismatch } => {

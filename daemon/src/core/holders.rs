@@ -1,6 +1,6 @@
 //! What is known of each holder of tables: is it reachable, how old is its last word, how fast does it answer.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use sluice_schedule::{BootId, Feedback, HolderId, Nanos, Now, Refusal, Slot};
 use sluice_wire::snapshot::Histogram;
@@ -37,7 +37,12 @@ pub struct HolderState {
     waiting: Option<(u64, Nanos)>,
     /// The slot of the last announcement: only the first of a slot is sure to be answered.
     said: Option<Slot>,
+    /// In which slots the last announcements were made, by their numbers.
+    slots: VecDeque<(u64, Slot)>,
 }
+
+/// Announcements whose slots are remembered; there are a few in a slot.
+const REMEMBERED: usize = 64;
 
 #[derive(Clone, Debug, Default)]
 pub struct Holders(BTreeMap<HolderId, HolderState>);
@@ -53,6 +58,10 @@ impl Holders {
         let state = self.entry(holder);
         state.sent += 1;
         let first = state.said.replace(now.slot) != Some(now.slot);
+        state.slots.push_back((seq, now.slot));
+        if state.slots.len() > REMEMBERED {
+            state.slots.pop_front();
+        }
         // The oldest unanswered one is timed: a newer one may only have joined it.
         if first && state.waiting.is_none_or(|(_, at)| now.mono.minus(at) > Nanos::from_millis(1_000)) {
             state.waiting = Some((seq, now.mono));
@@ -67,7 +76,11 @@ impl Holders {
         state.heard = Some(at);
         state.silent_since = None;
         // It may have come in the slot before this turn's.
-        state.slot_diff = feedback.slot.since(now.slot) + i32::from(now.mono.minus(at) > now.into_slot);
+        let heard = now.slot.offset(-i32::from(now.mono.minus(at) > now.into_slot));
+        // What was refused is not what it answers by number.
+        let applied = state.slots.iter().rev().find(|(seq, _)| *seq <= feedback.seq && feedback.refused.is_none());
+        let sent = applied.map_or(heard, |(_, slot)| *slot);
+        state.slot_diff = sluice_schedule::clock::offset(feedback.slot, sent, heard);
         state.refused = feedback.refused;
         state.rejects += u64::from(feedback.refused.is_some());
         let (seq, said) = state.waiting?;

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use sluice_ebpf::{Datapath, Row};
+use sluice_schedule::coast::{self, Coasting};
 use sluice_schedule::host::Host;
 use sluice_schedule::{BootId, JobId, Nanos, Now, Rate};
 use sluice_wire::timeline::{EventKind, EventRecord};
@@ -11,9 +12,6 @@ use super::Core;
 use crate::conditions::ConditionCode;
 use crate::config::{ChangedKeys, Loaded, Mode};
 use crate::fabric::Fabric;
-
-/// The least part of its present order that a coasting flow keeps.
-const MIN_COAST: f64 = 0.5;
 
 impl Core {
     /// Changes the mode, for ever or for a time.
@@ -111,7 +109,9 @@ impl Core {
         self.loaded = loaded;
         self.monitor.reconfigure(&self.config, fabric.clone());
         if let Some(table) = &self.own_table {
-            table.lock().unwrap_or_else(std::sync::PoisonError::into_inner).carry(fabric.kept());
+            let mut table = table.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            table.carry(fabric.kept());
+            table.place(fabric.places());
         }
         let brain = super::settings::brain(&self.config, &fabric, self.host.config().boot);
         if brain != *self.host.config() {
@@ -141,72 +141,24 @@ impl Core {
             return 0;
         }
         let expires = mono.plus(Nanos::from_millis(self.config.enforce.coast_ms));
-        let mut flows: Vec<Coasting> = Vec::new();
+        let (mut rows, mut flows): (Vec<Row>, Vec<Coasting>) = Default::default();
         for status in self.host.flows() {
             let Some(row) = self.row(status.spec.flow) else { continue };
             let Some(socket) = self.monitor.sockets.of_flow(status.spec.flow) else { continue };
             let (local, remote) = (socket.tuple.local_ip(), socket.tuple.remote_ip());
             let link = self.monitor.fabric.link_between(local, remote).unwrap_or(0);
-            flows.push(Coasting { row, link, order: status.order });
+            rows.push(row);
+            flows.push(Coasting { link, order: status.order });
         }
         let links: Vec<Rate> =
             self.monitor.fabric.links.iter().map(|link| link.capacity.unwrap_or(Rate::MAX)).collect();
-        let rates = coast_rates(&flows, &links);
+        let rates = coast::rates(&flows, &links);
         // Lowered before others are raised, so that the sum never overshoots in between.
-        let mut orders: Vec<_> = flows.iter().zip(rates).collect();
-        orders.sort_by_key(|(flow, rate)| *rate > flow.order);
-        for (flow, rate) in &orders {
-            self.datapath.order(flow.row, *rate, expires);
+        let mut orders: Vec<_> = rows.into_iter().zip(&flows).zip(rates).collect();
+        orders.sort_by_key(|((_, flow), rate)| *rate > flow.order);
+        for ((row, _), rate) in &orders {
+            self.datapath.order(*row, *rate, expires);
         }
         orders.len()
-    }
-}
-
-/// A flow while nobody decides.
-#[derive(Default)]
-struct Coasting {
-    row: Row,
-    /// Place among the own links.
-    link: usize,
-    /// As of the last slot in which somebody decided.
-    order: Rate,
-}
-
-/// Rates while nobody decides, one per flow.
-fn coast_rates(flows: &[Coasting], capacities: &[Rate]) -> Vec<Rate> {
-    let capacity = |link: usize| capacities.get(link).copied().unwrap_or(Rate::MAX);
-    let count = |link: usize| flows.iter().filter(|other| other.link == link).count() as u64;
-    let wish = |&Coasting { link, order, .. }: &Coasting| match capacity(link) {
-        Rate::MAX => order,
-        capacity => order.max(capacity.share(count(link))),
-    };
-    let wishes: Vec<Rate> = flows.iter().map(wish).collect();
-    let sum = |link: usize| {
-        flows.iter().zip(&wishes).filter(|(flow, _)| flow.link == link).fold(Rate::ZERO, |s, (_, w)| s.plus(*w))
-    };
-    let rate = |(flow, wish): (&Coasting, &Rate)| {
-        let scale = (1.0 / sum(flow.link).ratio_of(capacity(flow.link))).min(1.0);
-        wish.times(scale).max(flow.order.times(MIN_COAST))
-    };
-    flows.iter().zip(&wishes).map(rate).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn coasting_flows_share_the_link_and_keep_half_their_order() {
-        let link = Rate::mbps(100);
-        // One flow sends at full speed, three wait at the floor: all get something, and the link is not over-promised.
-        let flow = |mbps| Coasting { order: Rate::mbps(mbps), ..Coasting::default() };
-        let flows = [90, 2, 2, 2].map(flow);
-        let rates = coast_rates(&flows, &[link]);
-        let sum = rates.iter().fold(Rate::ZERO, |sum, rate| sum.plus(*rate));
-        assert!(sum <= link.plus(Rate(4)), "{sum}");
-        assert!(rates[0] >= Rate::mbps(45) && rates[1] >= Rate::mbps(10), "{rates:?}");
-        // Alone on a link a flow gets all of it.
-        assert_eq!(coast_rates(&[flow(10)], &[link]), [link]);
-        assert_eq!(coast_rates(&[], &[link]), []);
     }
 }

@@ -141,6 +141,7 @@ impl Star {
     }
 }
 
+/// Promises: P-1
 #[test]
 fn a_lone_round_gets_the_link_and_every_order_expires() {
     let mut star = Star::new(vec![Site::new(0, 1, "a")]);
@@ -206,6 +207,7 @@ fn bypass_gives_everything_back_and_returns_by_itself() {
     assert_eq!(star.sites[0].core.mode, Mode::Active);
 }
 
+/// Promises: P-22
 #[test]
 fn at_the_end_orders_live_on_for_the_coast() {
     let mut star = Star::new(vec![Site::new(0, 1, "a")]);
@@ -218,6 +220,7 @@ fn at_the_end_orders_live_on_for_the_coast() {
     assert!(rate >= LINK.payload().times(0.9) && rate <= LINK.payload(), "{rate}");
 }
 
+/// Promises: P-15
 #[test]
 fn a_lost_switch_ages_and_is_said() {
     let mut star = Star::new(vec![Site::new(0, 1, "a")]);
@@ -251,6 +254,7 @@ fn lost_events_are_said_for_a_minute() {
     assert!(!said(&star));
 }
 
+/// Promises: P-28, P-35
 #[test]
 fn a_full_table_and_foreign_hands_are_said_for_a_minute() {
     use crate::conditions::ConditionCode::{FlowTableFull, ForeignChange};
@@ -362,6 +366,7 @@ fn a_reload_keeps_flows_and_tells_the_new_brain_everything() {
     assert_eq!(star.sites[0].core.counters.acked_managed_bytes, 6_000_000);
 }
 
+/// Promises: P-31
 #[test]
 fn a_link_that_has_become_slower_is_known_without_a_word_from_anybody() {
     let mut star = Star::new(vec![Site::new(0, 1, "a")]);
@@ -396,6 +401,7 @@ fn a_link_that_has_become_slower_is_known_without_a_word_from_anybody() {
     assert!(core.host.flows().all(|flow| flow.order <= Rate::mbps(40)), "{:?}", core.host.flows().collect::<Vec<_>>());
 }
 
+/// Promises: P-20
 #[test]
 fn a_clock_that_is_trusted_unsynchronised_is_news_and_one_that_is_not_costs_coordination() {
     use crate::conditions::{ConditionCode, Severity};

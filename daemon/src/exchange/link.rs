@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use sluice_schedule::{Announcement, Feedback, HolderId, Nanos};
+use sluice_wire::dial::Dial;
 use sluice_wire::hello::Hello;
 use sluice_wire::outbox::Outbox;
 use sluice_wire::session::{
@@ -81,6 +82,7 @@ pub struct Connection {
     uri: String,
     kind: Kind,
     holders: Vec<HolderId>,
+    dial: Dial,
     state: Mutex<State>,
     closed: AtomicBool,
     close: Notify,
@@ -90,7 +92,14 @@ impl Connection {
     /// Not connected yet; [`run`] does that.
     pub fn new(uri: String, kind: Kind, holders: Vec<HolderId>) -> Connection {
         let (closed, close) = (AtomicBool::new(false), Notify::new());
-        Connection { uri, kind, holders, state: Mutex::default(), closed, close }
+        Connection { uri, kind, holders, dial: Dial::Plain, state: Mutex::default(), closed, close }
+    }
+    /// The same, opened by this.
+    pub fn by(self, dial: Dial) -> Connection {
+        Connection { dial, ..self }
+    }
+    pub(super) fn dial(&self) -> &Dial {
+        &self.dial
     }
     pub fn uri(&self) -> &str {
         &self.uri
@@ -202,11 +211,11 @@ async fn session(
     let dialled = identity.wall.now();
     let opened = match connection.kind {
         Kind::Switch | Kind::Unary | Kind::Datagrams(_) | Kind::Inband(_) => {
-            SessionClient::connect(&connection.uri, &identity.hello())
+            SessionClient::connect_by(&connection.dial, &connection.uri, &identity.hello())
                 .await
                 .map(|client| (client.welcome.hello, Sender::Switch(client.sender), Receiver::Switch(client.receiver)))
         }
-        Kind::Peer => PeerClient::connect(&connection.uri, &identity.hello())
+        Kind::Peer => PeerClient::connect_by(&connection.dial, &connection.uri, &identity.hello())
             .await
             .map(|client| (client.hello, Sender::Peer(client.sender), Receiver::Peer(client.receiver))),
     };

@@ -5,8 +5,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ipnet::IpNet;
 use sluice_schedule::HostId;
-use sluice_wire::accept::{self, Places};
+use sluice_identity::Reason;
+use sluice_wire::accept::{self, Gate, Peer as Whence, Places};
 use sluice_wire::pb;
+use sluice_wire::snapshot::Label;
 use sluice_wire::pb::peer_server::{Peer, PeerServer};
 use sluice_wire::session::{PeerNews, PeerReceiver, PeerSender, peer_outbox};
 use sluice_wire::{hello, limits};
@@ -33,14 +35,20 @@ impl Service {
         Service { table, identity }
     }
 
-    /// Answers connections from `peers` (none listed: from anywhere) on this listener until the task is dropped.
+    /// Who is let in: whoever comes from `peers` (none listed: from anywhere), and proves who it is where this host does.
+    pub fn gate(&self, peers: Vec<IpNet>) -> Gate {
+        let (credentials, refusals) = (self.identity.credentials.clone(), self.identity.refusals.clone());
+        Gate { credentials, refusals, ..Gate::plain(peers, Places::new(MAX_CONNECTIONS)) }
+    }
+
+    /// Answers connections that the gate lets in on this listener until the task is dropped.
     ///
     /// # Errors
     /// The transport's, when the server fails for good.
-    pub async fn serve(self, listener: TcpListener, peers: Vec<IpNet>) -> Result<(), tonic::transport::Error> {
+    pub async fn serve(self, listener: TcpListener, gate: Gate) -> Result<(), tonic::transport::Error> {
         let peer = PeerServer::new(self).max_decoding_message_size(limits::MESSAGE);
         let (ready, incoming) = tokio::sync::mpsc::channel(64);
-        let accept = accept::http2(listener, peers, Places::new(MAX_CONNECTIONS), ready);
+        let accept = accept::serve(listener, gate, ready);
         let server = limits::server().add_service(peer);
         tokio::select! {
             result = server.serve_with_incoming(ReceiverStream::new(incoming)) => result,
@@ -52,7 +60,18 @@ impl Service {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn listen(self, host: HostId, mut receiver: PeerReceiver, sender: PeerSender) {
+    /// Is it the host that it says it is: by its certificate, or else not from an address of another?
+    fn may_speak(&self, whence: &Whence, theirs: &hello::Hello) -> Result<(), Status> {
+        whence.speaks_for(&self.identity.grid.cluster, &theirs.name)?;
+        let other = self.table().host_at(whence.ip()).filter(|host| whence.proven.is_none() && *host != theirs.host);
+        let name = Label::new(&theirs.name);
+        let text = || {
+            format!("identity-not-host: {} is an address of another host in the topology and speaks as {name}; each host speaks for itself. Set node.name, or mend the topology", whence.ip())
+        };
+        other.map_or(Ok(()), |_| Err(Status::permission_denied(text())))
+    }
+
+    async fn listen(self, (host, number): (HostId, u64), mut receiver: PeerReceiver, sender: PeerSender) {
         loop {
             match receiver.next().await {
                 Ok(Some(news)) => self.take(host, news, &sender),
@@ -63,7 +82,7 @@ impl Service {
                 }
             }
         }
-        self.table().left(host);
+        self.table().left(host, number);
         sender.close();
     }
 
@@ -89,14 +108,19 @@ impl Peer for Service {
     type SessionStream = Messages;
 
     async fn session(&self, request: Request<Streaming<pb::PeerMessage>>) -> Result<Response<Messages>, Status> {
-        let from = request.remote_addr().map_or_else(|| "a peer".to_owned(), |address| address.to_string());
+        let whence = Whence::of(request.extensions());
+        let from = whence.address.map_or_else(|| "a peer".to_owned(), |address| address.to_string());
         let mut receiver = PeerReceiver::new(from, request.into_inner());
         let theirs: hello::Hello = receiver.hello().await?;
         let slot = self.identity.slot(self.identity.wall.now());
         theirs.check(&self.identity.grid, slot)?;
+        self.may_speak(&whence, &theirs).inspect_err(|_| {
+            let why = "identity-not-host: somebody speaks in the name of another host";
+            self.identity.refusals.add(Reason::Other, &whence.ip(), why);
+        })?;
         let (sender, drain) = peer_outbox(&self.identity.hello());
-        self.table().joined(theirs.host, sender.clone());
-        tokio::spawn(self.clone().listen(theirs.host, receiver, sender));
+        let number = self.table().joined(theirs.host, sender.clone());
+        tokio::spawn(self.clone().listen((theirs.host, number), receiver, sender));
         Ok(Response::new(Box::pin(drain.map(Ok))))
     }
 }

@@ -11,6 +11,7 @@ use super::service::Service;
 use super::*;
 use crate::own_table::OwnTable;
 
+mod identity;
 mod transports;
 
 fn identity(name: &str, cluster: &str) -> Arc<Identity> {
@@ -41,6 +42,18 @@ fn promise(identity: &Identity, to: &str, seq: u64) -> Announcement {
     Announcement { host, boot: identity.boot, seq, slot, flows: vec![flow], watch, ..Announcement::default() }
 }
 
+async fn serve(
+    table: Arc<Mutex<OwnTable>>,
+    name: &str,
+    cluster: &str,
+    listener: tokio::net::TcpListener,
+    peers: Vec<ipnet::IpNet>,
+) -> Result<(), tonic::transport::Error> {
+    let service = Service::new(table, identity(name, cluster));
+    let gate = service.gate(peers);
+    service.serve(listener, gate).await
+}
+
 async fn within<T>(work: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(20), work).await.expect("an answer in time")
 }
@@ -50,7 +63,7 @@ async fn a_promise_reaches_the_receiver_and_comes_back_as_feedback() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("loopback");
     let uri = format!("http://{}", listener.local_addr().expect("bound"));
     let own = table("h1");
-    tokio::spawn(Service::new(own.clone(), identity("h1", "c")).serve(listener, Vec::new()));
+    tokio::spawn(serve(own.clone(), "h1", "c", listener, Vec::new()));
     let holder = HostId::of("h1").holder();
     let me = identity("h0", "c");
     let (inbound, mut inbox) = mpsc::channel(INBOX);
@@ -80,7 +93,7 @@ async fn a_promise_reaches_the_receiver_and_comes_back_as_feedback() {
 async fn another_cluster_is_refused_with_both_names() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("loopback");
     let uri = format!("http://{}", listener.local_addr().expect("bound"));
-    tokio::spawn(Service::new(table("h1"), identity("h1", "blue")).serve(listener, Vec::new()));
+    tokio::spawn(serve(table("h1"), "h1", "blue", listener, Vec::new()));
     let (inbound, mut inbox) = mpsc::channel(INBOX);
     let holder = HostId::of("h1").holder();
     let connection = Arc::new(Connection::new(uri, Kind::Peer, vec![holder]));
@@ -100,7 +113,7 @@ async fn a_stranger_is_not_listened_to_and_a_listed_peer_is() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("loopback");
         let uri = format!("http://{}", listener.local_addr().expect("bound"));
         let peers = vec![peers.parse().expect("a network")];
-        tokio::spawn(Service::new(table("h1"), identity("h1", "c")).serve(listener, peers));
+        tokio::spawn(serve(table("h1"), "h1", "c", listener, peers));
         let (inbound, mut inbox) = mpsc::channel(INBOX);
         let connection = Arc::new(Connection::new(uri, Kind::Peer, vec![HostId::of("h1").holder()]));
         tokio::spawn(link::run(connection.clone(), identity("h0", "c"), inbound));
@@ -111,6 +124,7 @@ async fn a_stranger_is_not_listened_to_and_a_listed_peer_is() {
     }
 }
 
+/// Promises: P-26
 #[tokio::test]
 async fn nobody_there_is_said_and_tried_again() {
     // Bound and dropped: nobody listens on this port now.

@@ -39,7 +39,7 @@ async fn calls(
     inbound: &mpsc::Sender<Inbound>,
     backoff: &mut Backoff,
 ) -> Result<Ended, SessionError> {
-    let mut client = CallClient::connect(connection.uri()).await?;
+    let mut client = CallClient::connect_by(connection.dial(), connection.uri()).await?;
     let called = identity.wall.now();
     let first = client.fetch(&identity.hello(), connection.holders()).await?;
     let now = identity.wall.now();

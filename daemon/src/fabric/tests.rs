@@ -251,6 +251,7 @@ fn a_flow_is_on_the_card_that_its_route_leads_by() {
     assert_eq!(fabric.link_between(ip("10.0.0.1"), ip("10.0.0.2")), Some(0));
 }
 
+/// Promises: P-31
 #[test]
 fn a_card_that_has_lost_its_address_for_a_moment_puts_no_other_network_in_its_place() {
     let with = |interfaces: &[Interface]| {

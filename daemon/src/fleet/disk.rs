@@ -7,8 +7,8 @@
 //! fleet/plans/NAME.json    plans, for jobs to name in SLUICE_PLAN
 //! ```
 //!
-//! Every file is written beside its place and renamed, so that there is always a whole one. A disk that is full costs what
-//! a restart would remember, and is told in the log.
+//! There is always a whole file ([`crate::stored`]). A disk that is full costs what a restart would remember, and is told in
+//! the log.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -173,10 +173,7 @@ fn layer(dir: &Path, topology: Option<Revision>, view: &View) -> String {
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let dir = path.parent().unwrap_or(Path::new("/"));
     std::fs::create_dir_all(dir)?;
-    let temporary = path.with_extension("tmp");
-    std::fs::write(&temporary, bytes)?;
-    std::fs::File::open(&temporary)?.sync_all()?;
-    std::fs::rename(&temporary, path)
+    crate::stored::replace(path, bytes)
 }
 
 fn remove(path: &Path) -> io::Result<()> {
@@ -258,6 +255,7 @@ mod tests {
         assert!(!disk.dir.join(LAYER).exists());
     }
 
+    /// Promises: P-38
     #[tokio::test]
     async fn the_state_is_kept_and_plans_are_files() {
         let dir = tempfile::tempdir().expect("a directory");
@@ -271,6 +269,13 @@ mod tests {
         assert!(disk.dir.join("plans/ring.json").is_file());
         disk.keep(&first).await;
         assert!(!disk.dir.join("plans/ring.json").exists());
+        let second = view(6, &[]);
+        let [old, new] = [&first, &second].map(|view| view.write().expect("something"));
+        for content in crate::stored::crash::after_any_crash(Some(old.as_bytes()), new.as_bytes()) {
+            std::fs::write(disk.dir.join(STATE), content.expect("there was one")).expect("written");
+            let read = disk.read(space(), name("rack1")).expect("a whole one");
+            assert!([first.revision(), second.revision()].contains(&read.revision()), "{:?}", read.revision());
+        }
         std::fs::write(disk.dir.join(STATE), "{").expect("written");
         assert_eq!(disk.read(space(), name("rack1")).expect_err("broken").code(), "E_PARSE");
     }

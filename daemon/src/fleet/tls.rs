@@ -1,18 +1,12 @@
 //! The certificates for etcd, read anew for every connection: a new one needs no restart.
 
-use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
 use sluice_etcd::endpoint::Own;
 use sluice_etcd::{Error, Tls};
-use sluice_formats::file;
+use sluice_identity::files;
 
 use crate::config::Config;
-
-/// A file of certificates is not larger.
-const MAX_BYTES: u64 = 1 << 20;
-/// Who else may read a key: its group, and nobody else anything.
-const OTHERS: u32 = 0o037;
 
 /// Where they lie.
 #[derive(Debug)]
@@ -47,30 +41,16 @@ impl Certificates {
         let Some(authority) = self.authority.clone() else { return Ok(None) };
         let (own, name) = (self.own.clone(), self.name.clone());
         let read = move || -> Result<Tls, Error> {
-            let load = |path: &PathBuf| file::load(path, MAX_BYTES).map_err(|problems| Error::Tls(line(&problems)));
+            let load = |path: &PathBuf| files::load(path).map_err(|fault| Error::Tls(fault.to_string()));
             let own = own.map(|pair| {
-                private(&pair.key)?;
-                Ok(Own { certificate: load(&pair.certificate)?, key: load(&pair.key)? })
+                let key = files::load_key(&pair.key).map_err(|fault| Error::Tls(fault.to_string()))?;
+                Ok(Own { certificate: load(&pair.certificate)?, key })
             });
             Ok(Tls { authority: load(&authority)?, own: own.transpose()?, name })
         };
         let joined = tokio::task::spawn_blocking(read).await.map_err(|error| Error::Tls(error.to_string()))?;
         joined.map(Some)
     }
-}
-
-fn private(key: &PathBuf) -> Result<(), Error> {
-    let meta = std::fs::metadata(key).map_err(|error| Error::Tls(format!("{}: {error}", key.display())))?;
-    if meta.mode() & OTHERS == 0 {
-        return Ok(());
-    }
-    let mode = meta.mode() & 0o777;
-    Err(Error::Tls(format!("{} has mode {mode:o} and others may use it; chmod 640 {0}", key.display())))
-}
-
-fn line(problems: &sluice_formats::problem::Problems) -> String {
-    let first = problems.all().first();
-    first.map(|problem| format!("{}: {}", problem.file, problem.message)).unwrap_or_default()
 }
 
 #[cfg(test)]

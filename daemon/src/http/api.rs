@@ -20,12 +20,12 @@ use sluice_wire::text::parse_duration;
 use sluice_wire::timeline::{Anchor, Filter};
 use tokio::sync::Semaphore;
 
+use super::exposition::{Expositions, prometheus};
 use super::guard::{Caller, Rules};
 use super::noted::Noted;
 use super::places::Readings;
 use super::stream::{Streams, Until, stream};
 use super::{ALIVE_SLOTS, ALIVE_WITHIN, Control};
-use crate::metrics;
 
 /// Largest body of a request.
 pub(crate) const MAX_BODY_BYTES: usize = 64 * 1024;
@@ -46,6 +46,7 @@ pub(super) struct App {
     /// Answers that may be put together at a time.
     pub renderings: Arc<Semaphore>,
     pub streams: Streams,
+    pub expositions: Arc<Expositions>,
 }
 
 /// All routes for one connection's caller, and for as long as the connection lives.
@@ -176,15 +177,6 @@ async fn readyz(State(app): State<App>) -> Response {
         word(first_slot)
     );
     (if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, body).into_response()
-}
-
-async fn prometheus(State(app): State<App>) -> Response {
-    let page = blocking(move || metrics::render(&app.control.snapshot()).map_err(|error| error.to_string())).await;
-    match page {
-        Some(Ok(page)) => ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], page).into_response(),
-        Some(Err(error)) => (StatusCode::INTERNAL_SERVER_ERROR, error).into_response(),
-        None => unavailable(),
-    }
 }
 
 async fn page() -> Response {
@@ -433,7 +425,7 @@ async fn not_found() -> Response {
     refuse(StatusCode::NOT_FOUND, "not-found", "no such page", "/ /livez /readyz /metrics /api/v1/snapshot")
 }
 
-fn unavailable() -> Response {
+pub(super) fn unavailable() -> Response {
     refuse(StatusCode::SERVICE_UNAVAILABLE, "unavailable", "the daemon cannot answer now", "try again")
 }
 

@@ -77,7 +77,8 @@ pub(super) async fn serve_each_for(
 ) {
     let renderings = Arc::new(Semaphore::new(RENDERINGS));
     let (rules, readings, streams) = (Arc::new(rules), Readings::default(), Streams::default());
-    let app = App { control, rules, readings, connection_time, renderings, streams };
+    let expositions = Arc::default();
+    let app = App { control, rules, readings, connection_time, renderings, streams, expositions };
     let mut tasks = JoinSet::new();
     let tcp_slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     for listener in listeners.tcp {

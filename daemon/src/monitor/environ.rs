@@ -7,14 +7,12 @@ use std::path::PathBuf;
 
 use sluice_progress::Role;
 use sluice_schedule::Pattern;
+use sluice_wire::snapshot::Label;
 
 use crate::config::JobSource;
 
 /// Bytes of an environment that are read.
 pub(crate) const MAX_BYTES: u64 = 64 << 10;
-/// Bytes of a job id.
-const MAX_ID: usize = 64;
-
 /// Bytes of a plan's path.
 const MAX_PATH: usize = 4096;
 /// Ranks that may be listed by name.
@@ -65,7 +63,7 @@ impl Environ {
         let number = |keys: &[&str]| keys.iter().find_map(|key| value(key).parse::<u32>().ok());
         let pair = |host: &str, port: &str, name: &str| {
             let (host, port) = (value(host), value(port));
-            if host.is_empty() { String::new() } else { format!("{name}-{host}:{port}") }
+            if host.is_empty() { String::new() } else { Label::new(&format!("{name}-{host}:{port}")).into() }
         };
         let choices = [
             (JobSource::Env, value("SLUICE_JOB_ID")),
@@ -115,20 +113,9 @@ fn plan(file: &[u8], ranks: &[u8], collective: Option<u64>) -> Option<PlanName> 
     Some(PlanName { file: PathBuf::from(OsStr::from_bytes(file)), ranks, collective })
 }
 
-/// Bytes from a stranger as text that no terminal, log or metric can be hurt by.
+/// Bytes from a stranger as a [`Label`]; nothing stays nothing.
 pub fn label(bytes: &[u8]) -> String {
-    let mut out = String::new();
-    for byte in bytes.iter().take(MAX_ID) {
-        if byte.is_ascii_alphanumeric() || b"._-:/@+".contains(byte) {
-            out.push(char::from(*byte));
-        } else {
-            out.push_str(&format!("\\x{byte:02x}"));
-        }
-    }
-    if bytes.len() > MAX_ID {
-        out.push('~');
-    }
-    out
+    if bytes.is_empty() { String::new() } else { Label::of(bytes).into() }
 }
 
 #[cfg(test)]
@@ -174,6 +161,6 @@ mod tests {
         let mut bytes = b"SLUICE_JOB_ID=\x1b[31m\n\"".to_vec();
         bytes.extend(std::iter::repeat_n(0xff, 1000));
         let id = Environ::parse(&bytes).job_id;
-        assert!(id.starts_with("\\x1b\\x5b31m\\x0a\\x22") && id.ends_with('~') && id.len() <= MAX_ID * 4 + 1, "{id}");
+        assert!(id.starts_with("\\x1b\\x5b31m\\x0a\\x22") && id.contains('~') && id.len() <= Label::MAX_BYTES, "{id}");
     }
 }

@@ -22,7 +22,10 @@ impl Monitor {
     /// Takes an event of the data path in; says how soon it wants a look.
     pub fn socket_event(&mut self, now: Now, event: &SocketEvent, out: &mut Vec<Event>) -> Haste {
         match self.sockets.event(now.mono, self.fabric.host, event) {
-            Noted::Appeared(_) => self.rematch = true,
+            Noted::Appeared(_) => {
+                self.crowd.socket_came();
+                self.rematch = true;
+            }
             Noted::Woke(process) => match process.and_then(|key| self.processes.get_mut(&key)) {
                 Some(process) => {
                     process.woke = true;

@@ -30,6 +30,10 @@ impl Monitor {
                     }
                 }
                 News::Known(all) => {
+                    // All of one process.
+                    let pid = all.first().map(|known| known.pid);
+                    let theirs = self.processes.values_mut().filter(|process| process.pid == pid);
+                    theirs.for_each(|process| process.sight.stir());
                     for known in all {
                         self.sockets.know(now.mono, self.fabric.host, known);
                     }

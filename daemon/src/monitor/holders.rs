@@ -43,7 +43,7 @@ pub fn cgroup_of(pid: u32) -> Option<PathBuf> {
 }
 
 /// The line of cgroup v2 in a file like `/proc/PID/cgroup`.
-fn of_text(text: &str) -> Option<PathBuf> {
+pub(crate) fn of_text(text: &str) -> Option<PathBuf> {
     text.lines().find_map(|line| line.strip_prefix("0::")).map(PathBuf::from)
 }
 

@@ -6,6 +6,7 @@ use sluice_schedule::{Bytes, Event, Nanos, Now, Pattern};
 
 use super::plans::Following;
 use super::round::{Sent, Step};
+use super::shares::Tenant;
 use super::sockets::{Socket, Sockets};
 use super::{EndedRound, Monitor, ProcessKey};
 
@@ -25,6 +26,8 @@ pub struct Job {
     /// The plan it follows, if it names one.
     pub following: Following,
     pub processes: BTreeSet<ProcessKey>,
+    /// Whose place among all jobs it has.
+    pub tenant: Tenant,
     /// Processes that are in the present round.
     pub(super) in_round: BTreeSet<ProcessKey>,
     pub rounds: u64,
@@ -74,7 +77,14 @@ impl Monitor {
                 moved = moved.plus(socket.take_moved());
                 process.rounds.unseen = false;
             }
+            process.sight.look(now.mono, process.rounds.unseen);
             let step = process.step(now.mono, sent, moved);
+            let ignorings = process.rounds.take_ignorings();
+            if ignorings > 0 {
+                self.ignored_pages += ignorings;
+                let (job, rank) = (&process.job_name, process.rank);
+                tracing::info!(event = "page-ignored", job, ?rank, "its claims are not what the kernel counts");
+            }
             if let Some(bytes) = process.rounds.take_learned() {
                 let (job, rank) = (&process.job_name, process.rank);
                 tracing::info!(

@@ -2,28 +2,36 @@
 
 use std::collections::{HashMap, HashSet};
 
-use sluice_schedule::{Event, FlowSpec, JobSpec, Nanos, Pattern};
+use sluice_schedule::{Event, FlowSpec, JobSpec, Now, Pattern};
 
+use super::Monitor;
 use super::roles::Connection;
+use super::shares::{Shares, Tenant};
 use super::tuple::{NetNs, Place, Tuple};
-use super::{Monitor, may_take};
 use crate::exchange::book::Passed;
 use crate::fabric::{By, Way};
+
+/// Flows that give their places up at one look.
+const MAX_MOVES: usize = 64;
 
 impl Monitor {
     /// Gives every socket to the process that names it, and tells the brain which flows there are. Connections that nobody
     /// knows yet are asked for.
-    pub(super) fn match_sockets(&mut self, now: Nanos, out: &mut Vec<Event>) {
+    pub(super) fn match_sockets(&mut self, now: Now, out: &mut Vec<Event>) {
+        let now = now.mono;
         self.uncaptured = 0;
         self.matchings += 1;
         let mut unknown: HashMap<(u32, NetNs), Vec<Tuple>> = HashMap::new();
-        let mut of_user: HashMap<u32, usize> = HashMap::new();
-        for socket in self.sockets.iter().filter(|socket| socket.told.is_some()) {
-            *of_user.entry(socket.uid).or_default() += 1;
-        }
-        let mut flows: usize = of_user.values().sum();
+        let told = self.sockets.iter().filter(|socket| socket.told.is_some());
+        let mut shares = Shares::of(told.map(|socket| socket.tenant));
+        // Those for whom nobody gives way.
+        let mut refused: HashSet<Tenant> = HashSet::new();
+        let mut moves = 0;
         let mut claimed: HashSet<u64> = HashSet::new();
         for (key, process) in &mut self.processes {
+            if process.sight.is_dormant(now) {
+                continue;
+            }
             // A library may learn how its ranks talk only with the first operation.
             if let Some(job) = self.jobs.get_mut(&process.job)
                 && job.pattern == Pattern::Unknown
@@ -34,6 +42,8 @@ impl Monitor {
             }
             let plan = self.jobs.get(&process.job).and_then(|job| job.following.plan());
             let connections = process.connections(&self.fabric, plan);
+            process.sight.says(connections.iter().any(|connection| connection.sends));
+            let mut unknown_here = Vec::new();
             for connection in connections {
                 let place = Place { netns: process.netns, tuple: connection.tuple };
                 if !connection.sends {
@@ -53,14 +63,13 @@ impl Monitor {
                 }
                 let carries = self.sockets.at(place).is_some_and(|socket| self.sockets.carries_its_flow(socket));
                 let Some(socket) = self.sockets.at_mut(place) else {
-                    if let Some(pid) = process.pid {
-                        unknown.entry((pid, process.netns)).or_default().push(connection.tuple);
-                    }
+                    unknown_here.push(connection.tuple);
                     self.uncaptured += 1;
                     continue;
                 };
                 // A page speaks only for sockets of its owner.
                 if let Some(uid) = process.uid.filter(|uid| *uid != socket.uid) {
+                    self.refused_sockets += 1;
                     tracing::debug!(
                         event = "foreign-socket",
                         page = uid,
@@ -70,9 +79,11 @@ impl Monitor {
                     continue;
                 }
                 if !carries {
-                    // Another namespace has a connection between the same ends.
+                    // Another namespace has a connection between the same ends, and its flow goes on if it was this one's.
+                    socket.told = None;
                     continue;
                 }
+                socket.tenant = Tenant { uid: socket.uid, ..process.tenant };
                 socket.pid = process.pid.unwrap_or(socket.pid);
                 socket.process = Some(*key);
                 claimed.insert(socket.cookie);
@@ -80,14 +91,21 @@ impl Monitor {
                 if now < socket.plain_until {
                     continue;
                 }
-                let users = of_user.len();
-                let mine = of_user.entry(socket.uid).or_default();
-                if socket.told.is_none() {
-                    if !may_take(flows, self.max_flows, *mine, users) {
+                let (tenant, told) = (socket.tenant, socket.told.is_some());
+                if !told && !shares.has_room_for(tenant, self.max_flows) {
+                    let other = if refused.contains(&tenant) { None } else { shares.gives_way(tenant) };
+                    let Some(other) = other.filter(|_| moves < MAX_MOVES) else {
+                        refused.insert(tenant);
+                        self.crowd.refused_flows += u64::from(!std::mem::replace(&mut socket.crowded_out, true));
                         continue;
-                    }
-                    (flows, *mine) = (flows + 1, *mine + 1);
+                    };
+                    moves += 1;
+                    shares.remove(other);
+                    self.crowd.given_flows += 1;
+                    out.extend(self.sockets.give_up(other).map(Event::FlowClosed));
+                    tracing::info!(event = "place-given", what = "flow", "one of who has more gave its place up");
                 }
+                let Some(socket) = self.sockets.at_mut(place) else { continue };
                 let Some(Way { path, forks, .. }) = self.fabric.way(socket.flow, &socket.tuple) else { continue };
                 let to = self.fabric.host_of(socket.tuple.remote_ip());
                 let Connection { role, preds, watches, share, terms, .. } = connection;
@@ -100,8 +118,18 @@ impl Monitor {
                         // It joins a round that is under way: the split is made again.
                         process.resplit = true;
                     }
+                    if !told {
+                        shares.add(tenant);
+                        socket.crowded_out = false;
+                    }
                     socket.told = Some(spec);
                 }
+            }
+            if let Some(pid) = process.pid
+                && !unknown_here.is_empty()
+                && process.sight.may_ask(now)
+            {
+                unknown.entry((pid, process.netns)).or_default().append(&mut unknown_here);
             }
         }
         // What its process no longer has, and no row tells the end of.

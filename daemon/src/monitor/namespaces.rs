@@ -167,6 +167,7 @@ mod tests {
         namespaces.foreign.values().filter(|inside| inside.uid == uid).count()
     }
 
+    /// Promises: P-36
     #[test]
     fn a_user_with_thousands_of_namespaces_keeps_nobody_out() {
         let mut namespaces = Namespaces::default();

@@ -17,7 +17,9 @@ impl Monitor {
     pub(super) fn find_pages(&mut self, now: Now, out: &mut Vec<Event>) {
         let modified = std::fs::metadata(self.scan.dir()).and_then(|meta| meta.modified()).ok();
         let old = self.scanned.is_none_or(|at| now.mono.minus(at) > RESCAN);
-        if self.scanning || modified != self.dir_changed || old {
+        // Once in a slot: whoever fills the directory costs a part of it and no more.
+        if (self.scanning || modified != self.dir_changed || old) && self.scanned_in != Some(now.slot) {
+            self.scanned_in = Some(now.slot);
             self.dir_changed = modified;
             self.scanned = Some(now.mono);
             match self.scan.step() {
@@ -26,7 +28,10 @@ impl Monitor {
                     for found in step.found {
                         match found {
                             Found::Appeared(key) => self.page_appeared(key, out),
-                            Found::Displaced(key) => self.gone(ProcessKey::Page(key), out),
+                            Found::Displaced(key) => {
+                                self.crowd.given_pages += 1;
+                                self.gone(ProcessKey::Page(key), out);
+                            }
                             Found::Refused(error) => {
                                 self.refused_pages += 1;
                                 tracing::debug!(event = "page-refused", "{error}");
@@ -42,10 +47,12 @@ impl Monitor {
             for key in self.scan.reap() {
                 self.gone(ProcessKey::Page(key), out);
             }
+            self.forget_dormant(now.mono, out);
         }
+        self.try_waiting(out);
     }
 
-    fn page_appeared(&mut self, key: PageKey, out: &mut Vec<Event>) {
+    pub(super) fn page_appeared(&mut self, key: PageKey, out: &mut Vec<Event>) {
         let Some(reader) = self.scan.page(key) else { return };
         let Some(process) = Process::of_page(reader, &self.allowed, self.environ) else { return };
         // Where the operator says in which cgroups jobs are, a page from elsewhere says nothing.
@@ -62,6 +69,9 @@ impl Monitor {
         for (key, process) in &mut self.processes {
             let ProcessKey::Page(page) = *key else { continue };
             let woke = std::mem::take(&mut process.woke);
+            if process.sight.is_dormant(now.mono) && !(edge && process.sight.is_due(now, process.turn())) {
+                continue;
+            }
             if !(edge || self.eager || woke || process.rounds.active) {
                 continue;
             }
@@ -70,18 +80,25 @@ impl Monitor {
                 continue;
             };
             // Mostly the counters do; not all pages are read whole at one edge.
-            let turn = process.pid.unwrap_or(0).wrapping_add(now.slot.0).is_multiple_of(WHOLE_SLOTS);
+            let turn = process.turn().wrapping_add(now.slot.0).is_multiple_of(WHOLE_SLOTS);
+            let received = process.received();
             let refreshed = match &mut process.view {
                 Some(view) if !(self.eager || edge && turn) => reader.refresh(view),
                 _ => Ok(false),
             };
             let read = match refreshed {
-                Ok(true) => continue,
+                Ok(true) => {
+                    process.receives_since(received);
+                    continue;
+                }
                 Ok(false) => reader.read(),
                 Err(error) => Err(error),
             };
             match read {
-                Ok(view) => self.rematch |= process.update(view),
+                Ok(view) => {
+                    self.rematch |= process.update(view);
+                    process.receives_since(received);
+                }
                 Err(error) => {
                     tracing::debug!(event = "page-broken", "{error}");
                     broken.push(page);

@@ -1,7 +1,7 @@
 //! Plans that jobs follow: loaded and checked on a thread of their own, never by the loop.
 //!
 //! A job names its plan in its environment (`SLUICE_PLAN`, an absolute path). The name comes from a user, so the file
-//! is opened with care: a regular one, of the job's owner or readable by everybody, of at most 64 MiB. What is wrong
+//! is opened with care: a regular one, of the job's owner or readable by everybody, of at most 16 MiB. What is wrong
 //! with a file that is not the owner's is told by code and place only, since a message quotes what it found. A plan that
 //! cannot be followed costs the job nothing: it runs as if it had none.
 
@@ -17,12 +17,15 @@ use sluice_formats::topology::Topology;
 use sluice_plan::follow::{Followed, Job};
 use sluice_plan::plan::{Direction, MAX_DAEMON_BYTES};
 use sluice_schedule::graph::{PlanFlows, PlanTree};
-use sluice_schedule::{JobId, Nanos};
+use sluice_schedule::{Event, JobId, JobSpec, Nanos, Pattern};
 
+use super::Monitor;
 use super::environ::{PlanName, label};
 use super::lanes::Lanes;
 use super::roles;
 
+/// Bytes of the files of all plans that jobs follow at a time: what is made of them is kept in memory.
+pub(crate) const MAX_KEPT: usize = 32 << 20;
 /// Plans that may wait to be loaded.
 const MAX_WAITING: usize = 256;
 
@@ -33,6 +36,8 @@ pub struct JobPlan {
     pub name: String,
     /// What flows between its ranks.
     pub work: Work,
+    /// Length of its file.
+    pub bytes: usize,
 }
 
 /// What a plan has the ranks of its job send.
@@ -155,6 +160,43 @@ impl Plans {
     }
 }
 
+impl Monitor {
+    /// Plans that have been loaded: their jobs' flows are the plans' from here on.
+    pub(super) fn find_plans(&mut self, out: &mut Vec<Event>) {
+        let mut loaded = Vec::new();
+        self.plans.answers(&mut loaded);
+        self.follow(loaded, out);
+    }
+
+    pub(super) fn follow(&mut self, loaded: Vec<(JobId, Following)>, out: &mut Vec<Event>) {
+        for (id, mut following) in loaded {
+            let others = self.jobs.iter().filter(|(job, _)| **job != id);
+            let kept: usize = others.filter_map(|(_, job)| job.following.plan()).map(|plan| plan.bytes).sum();
+            if let Following::Plan(plan) = &following
+                && kept + plan.bytes > MAX_KEPT
+            {
+                let most = MAX_KEPT >> 20;
+                following = Following::Refused(format!("{}: with those of other jobs more than {most} MiB", plan.name));
+            }
+            let Some(job) = self.jobs.get_mut(&id) else { continue };
+            if let Following::Plan(plan) = &following {
+                let flows = plan.work.flows();
+                tracing::info!(
+                    event = "plan-followed",
+                    job = job.name,
+                    plan = plan.name,
+                    flows,
+                    "a job follows a plan"
+                );
+                job.pattern = Pattern::Plan;
+                out.push(Event::JobSeen(JobSpec { job: id, pattern: job.pattern }));
+                self.rematch = true;
+            }
+            job.following = following;
+        }
+    }
+}
+
 fn load(question: &Question) -> Result<JobPlan, Problems> {
     let path = &question.named.file;
     let name = shown(path);
@@ -180,7 +222,8 @@ fn load(question: &Question) -> Result<JobPlan, Problems> {
     }
     let name = file_name(path);
     if !followed.transfers.lanes.is_empty() {
-        return Ok(JobPlan { name, work: Work::Lanes(Lanes::new(followed.transfers, question.slot)) });
+        let work = Work::Lanes(Lanes::new(followed.transfers, question.slot));
+        return Ok(JobPlan { name, work, bytes: bytes.len() });
     }
     let part = |tree: &sluice_plan::follow::Tree| tree.part.clone();
     let trees: Vec<PlanTree<'_>> = followed
@@ -193,7 +236,7 @@ fn load(question: &Question) -> Result<JobPlan, Problems> {
             edges: &tree.edges,
         })
         .collect();
-    Ok(JobPlan { name, work: Work::Trees(PlanFlows::new(&trees)) })
+    Ok(JobPlan { name, work: Work::Trees(PlanFlows::new(&trees)), bytes: bytes.len() })
 }
 
 /// Opens what the owner of a job may read; true: it is the owner's own.

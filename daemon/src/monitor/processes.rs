@@ -7,12 +7,14 @@ use std::net::IpAddr;
 use sluice_progress::{Liveness, PageView, Pattern as PagePattern, Peer, PeerKind, Reader, Role as PageRole, Source};
 use sluice_schedule::{Bytes, JobId, Nanos, Pattern};
 
+use super::crowd::Sight;
 use super::environ::{Environ, PlanName, label};
 use super::inferred::{Claim, Claims};
 use super::namespaces;
 use super::plans::{JobPlan, Work};
 use super::roles::{self, Connection};
 use super::round::{Rounds, Sent, Step};
+use super::shares::Tenant;
 use super::sockets::Known;
 use super::tuple::{NetNs, Tuple};
 use crate::config::JobSource;
@@ -53,6 +55,10 @@ pub struct Process {
     pub netns: NetNs,
     /// Connections that no page names.
     pub claims: Claims,
+    /// Whose places it takes.
+    pub tenant: Tenant,
+    /// Do its connections exist?
+    pub sight: Sight,
 }
 
 impl Process {
@@ -112,6 +118,8 @@ impl Process {
             role: PageRole::Peer,
             netns: NetNs::default(),
             claims: Claims::default(),
+            tenant: Tenant::default(),
+            sight: Sight::default(),
             view: Some(view),
         }
     }
@@ -140,6 +148,8 @@ impl Process {
             role: environ.role(),
             netns: known.place.netns,
             claims: Claims::default(),
+            tenant: Tenant::default(),
+            sight: Sight::default(),
         })
     }
 
@@ -159,6 +169,9 @@ impl Process {
             self.pattern = roles::pattern(&view);
         }
         self.view = Some(view);
+        if changed {
+            self.sight.changed();
+        }
         changed
     }
 
@@ -204,6 +217,18 @@ impl Process {
     /// Is the size of the round under way a guess: said by no page and no plan, and not known from counts?
     pub fn guesses(&self) -> bool {
         self.view.is_none() && self.plan_parts == 0 && self.rounds.active && !self.rounds.exact
+    }
+
+    /// Has it received something since it said this?
+    pub fn receives_since(&mut self, before: Option<Bytes>) {
+        if self.received() != before {
+            self.sight.stir();
+        }
+    }
+
+    /// Tells it from others where not all are looked at in one slot.
+    pub fn turn(&self) -> u32 {
+        self.pid.unwrap_or(0)
     }
 
     /// Bytes the process says it took from its sockets; `None` without a page.

@@ -87,6 +87,8 @@ pub struct Rounds {
     seen: bool,
     contradictions: u32,
     ignored_until: Nanos,
+    /// How often that began since it was asked for.
+    ignorings: u64,
     began_at: Nanos,
     period: Nanos,
     last_delivered: Bytes,
@@ -169,6 +171,17 @@ impl Rounds {
             return Step::Grew(demand);
         }
         Step::Same
+    }
+
+    /// How often the page began to be ignored since the last call.
+    pub fn take_ignorings(&mut self) -> u64 {
+        std::mem::take(&mut self.ignorings)
+    }
+
+    /// What was counted, and how far the pages were believed, for the process's next page.
+    pub fn past(self) -> Rounds {
+        let Rounds { ended, history, largest, bursts, contradictions, ignored_until, .. } = self;
+        Rounds { ended, history, largest, bursts, contradictions, ignored_until, ..Rounds::default() }
     }
 
     /// Bytes of an iteration, once when they have been known for a while or change by more than headers do.
@@ -283,6 +296,7 @@ impl Rounds {
         if self.contradictions >= MAX_CONTRADICTIONS {
             self.contradictions = 0;
             self.ignored_until = now.plus(IGNORED);
+            self.ignorings += 1;
         }
         self.claim = Bytes::ZERO;
     }

@@ -7,6 +7,7 @@ use sluice_ebpf::{Datapath, FlowStats, NotTaken, Row, SocketEvent, SocketEventKi
 use sluice_schedule::{Bytes, FlowId, FlowProgress, FlowSpec, HostId, Nanos, Rate};
 
 use super::ProcessKey;
+use super::shares::Tenant;
 use super::tuple::{NetNs, Place, Tuple};
 
 /// A rate sample older than this says nothing of the present.
@@ -40,6 +41,10 @@ pub struct Socket {
     pub flow: FlowId,
     /// The process that uses it, once that is known.
     pub process: Option<ProcessKey>,
+    /// Whose places it takes.
+    pub tenant: Tenant,
+    /// It found no place among the flows of all.
+    pub crowded_out: bool,
     /// What the brain was told of it; `None`: nothing.
     pub told: Option<FlowSpec>,
     /// Bytes of the round for this flow.
@@ -87,6 +92,8 @@ pub struct Sockets {
     rows: HashMap<u32, u64>,
     places: HashMap<Place, u64>,
     flows: HashMap<FlowId, u64>,
+    /// The network namespace of the host.
+    own: NetNs,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -198,6 +205,14 @@ impl Socket {
 }
 
 impl Sockets {
+    /// None, on a host whose network namespace is this.
+    pub fn of_host(own: NetNs) -> Sockets {
+        Sockets { own, ..Sockets::default() }
+    }
+    pub fn own(&self) -> NetNs {
+        self.own
+    }
+
     /// Takes an event of the data path in.
     pub fn event(&mut self, now: Nanos, own: HostId, event: &SocketEvent) -> Noted {
         if event.kind == SocketEventKind::Opened {
@@ -267,7 +282,11 @@ impl Sockets {
         }
         let flow = tuple.outgoing(own);
         self.places.insert(known.place, cookie);
-        self.flows.entry(flow).or_insert(cookie);
+        // Two namespaces may have the same addresses. That of the host is the one that the network knows; of others it is the
+        // first, so that nobody takes a flow away from who has it.
+        if netns == self.own || !self.flows.contains_key(&flow) {
+            self.flows.insert(flow, cookie);
+        }
         self.all.insert(cookie, Socket { cookie, netns, tuple, uid, pid, flow, since: now, ..Socket::default() });
     }
 
@@ -286,6 +305,14 @@ impl Sockets {
             self.rows.remove(&row.index);
         }
         socket.told.map(|spec| spec.flow)
+    }
+
+    /// Takes a flow of this tenant from the brain: one that rests, of those the one that came last. Gives it.
+    pub fn give_up(&mut self, tenant: Tenant) -> Option<FlowId> {
+        let theirs = self.all.values_mut().filter(|socket| socket.told.is_some() && socket.tenant == tenant);
+        let socket = theirs.max_by_key(|socket| (socket.moved_in_slot == Bytes::ZERO, socket.since))?;
+        socket.crowded_out = true;
+        socket.told.take().map(|spec| spec.flow)
     }
 
     /// Forgets the connections without a row that no process claims.

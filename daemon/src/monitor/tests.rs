@@ -347,5 +347,6 @@ fn hostile_pages_are_survived() {
     }
 }
 
+mod crowd;
 mod following;
 mod redraw;

@@ -63,6 +63,7 @@ fn who_commanded_what_and_why_outlives_the_daemon_however_it_ends() {
     assert!(metrics.contains("\nsluice_commands_unrecorded_total 0\n"), "{metrics}");
 }
 
+/// Promises: P-33
 #[test]
 fn a_state_directory_that_takes_nothing_keeps_no_command_from_being_carried_out() {
     let dir = tempfile::tempdir().expect("a directory");

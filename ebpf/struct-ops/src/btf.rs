@@ -81,6 +81,8 @@ const KIND_FUNC_PROTO: u32 = 13;
 const KIND_TYPE_TAG: u32 = 18;
 /// Longest chain of typedefs and qualifiers that is followed.
 const MAX_CHAIN: usize = 32;
+/// Bytes of a name at most, its end included: as long as the kernel's own may be.
+const MAX_NAME: usize = 512;
 
 impl Btf {
     /// Indexes a blob; it must be in this machine's byte order, as the kernel's own is.
@@ -203,7 +205,8 @@ fn section(
 
 fn name_at<'a>(data: &'a [u8], strings: &std::ops::Range<usize>, offset: u32) -> Option<&'a [u8]> {
     let rest = data.get(strings.clone())?.get(offset as usize..)?;
-    let len = rest.iter().position(|&b| b == 0)?;
+    // Many may have one long name: what they take together is to stay below what the blob takes.
+    let len = rest.iter().take(MAX_NAME).position(|&b| b == 0)?;
     rest.get(..len)
 }
 
@@ -332,5 +335,36 @@ mod tests {
         let (_, control) = ops.member("cong_control").unwrap();
         assert!(matches!(btf.parameters(control.type_id), Some(2 | 4)));
         assert!(ops.member("name").is_some());
+    }
+
+    /// The same information with the pointer behind a member leading to a function of so many parameters.
+    fn with_parameters(btf: &Btf, member: &Member, parameters: usize) -> Btf {
+        let is = |id: &u32| {
+            btf.resolve(*id)
+                .is_some_and(|(kind, info, _)| kind == KIND_FUNC_PROTO && (info & 0xffff) as usize == parameters)
+        };
+        let function = (1..=btf.types.len() as u32).find(is).expect("a kernel has functions of every kind");
+        let pointer = btf.offset(member.type_id).expect("the type of a member");
+        let mut data = btf.data.clone();
+        data[pointer + 8..pointer + 12].copy_from_slice(&function.to_ne_bytes());
+        Btf::parse(data).expect("only a number changed")
+    }
+
+    #[test]
+    fn either_signature_is_read_from_this_kernels_own_information_rewritten() {
+        let Ok(data) = std::fs::read("/sys/kernel/btf/vmlinux") else {
+            return sluice_skip::skip!(Kernel, "no BTF at /sys/kernel/btf/vmlinux");
+        };
+        let btf = Btf::parse(data).unwrap();
+        let Some(ops) = btf.structure("tcp_congestion_ops") else {
+            return sluice_skip::skip!(Kernel, "the kernel has no tcp_congestion_ops");
+        };
+        let (index, control) = ops.member("cong_control").unwrap();
+        for parameters in [2, 3, 4] {
+            let rewritten = with_parameters(&btf, control, parameters);
+            let ops = rewritten.structure("tcp_congestion_ops").unwrap();
+            let (found, control) = ops.member("cong_control").unwrap();
+            assert_eq!((found, rewritten.parameters(control.type_id)), (index, Some(parameters)));
+        }
     }
 }

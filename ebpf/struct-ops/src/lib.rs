@@ -4,9 +4,14 @@
 //! program per member, fills the struct's value and registers it, and `sys` holds every bpf(2) call and all `unsafe` of
 //! this crate. Which programs to choose, where maps come from and what is pinned is left to the caller.
 
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::string_slice))]
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::unreachable))]
+#![cfg_attr(not(test), deny(clippy::indexing_slicing))]
+
 pub mod btf;
 pub mod register;
 mod sys;
+pub mod verify;
 
 pub use btf::{Btf, BtfError, Member, Structure};
 pub use register::{Error, Member as Program, Registration, Request, prepare};

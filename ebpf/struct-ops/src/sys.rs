@@ -19,13 +19,15 @@ const LINK_CREATE: u32 = 28;
 const LINK_DETACH: u32 = 34;
 
 const MAP_TYPE_STRUCT_OPS: u32 = 26;
-const PROG_TYPE_STRUCT_OPS: u32 = 27;
+pub(crate) const PROG_TYPE_STRUCT_OPS: u32 = 27;
 const ATTACH_STRUCT_OPS: u32 = 44;
 /// The registration is made by a link, not by the update of the map.
 const F_LINK: u32 = 1 << 13;
 /// A verifier log this long holds the lines that matter.
 const LOG_SIZE: usize = 256 * 1024;
 const LOG_LINES: usize = 20;
+/// The verifier tells only what the program cost it.
+const LOG_FIGURES: u32 = 4;
 
 /// A refused bpf(2) call, in the kernel's words.
 #[derive(Debug, thiserror::Error)]
@@ -92,6 +94,41 @@ struct ProgLoad {
     attach_btf_id: u32,
 }
 
+fn prog_load(name: &str, instructions: &[bpf_insn], prog_type: u32, attach_type: u32, btf_id: u32) -> ProgLoad {
+    let license = c"Dual MIT/GPL";
+    ProgLoad {
+        prog_type,
+        insn_cnt: instructions.len() as u32,
+        insns: instructions.as_ptr() as u64,
+        license: license.as_ptr() as u64,
+        prog_name: name16(name),
+        expected_attach_type: attach_type,
+        attach_btf_id: btf_id,
+        ..ProgLoad::default()
+    }
+}
+
+/// Loads a program for what the verifier says of its cost, and unloads it.
+pub(crate) fn costs(
+    name: &str,
+    instructions: &[bpf_insn],
+    prog_type: u32,
+    attach_type: u32,
+    btf_id: u32,
+) -> Result<String, BpfError> {
+    let mut log = vec![0_u8; LOG_SIZE];
+    let mut attr = prog_load(name, instructions, prog_type, attach_type, btf_id);
+    attr.log_level = LOG_FIGURES;
+    attr.log_size = LOG_SIZE as u32;
+    attr.log_buf = log.as_mut_ptr() as u64;
+    let loaded = bpf(PROG_LOAD, &mut attr).map(owned);
+    let said = last_lines(&log);
+    match loaded {
+        Ok(_) => Ok(said),
+        Err(error) => Err(BpfError { log: said, ..BpfError::new("BPF_PROG_LOAD", format!("of {name}"), error) }),
+    }
+}
+
 /// Loads one struct_ops program: a function for member number `member` of the struct with BTF id `btf_id`.
 pub(crate) fn load_program(
     name: &str,
@@ -99,17 +136,7 @@ pub(crate) fn load_program(
     btf_id: u32,
     member: u32,
 ) -> Result<OwnedFd, BpfError> {
-    let license = c"Dual MIT/GPL";
-    let mut attr = ProgLoad {
-        prog_type: PROG_TYPE_STRUCT_OPS,
-        insn_cnt: instructions.len() as u32,
-        insns: instructions.as_ptr() as u64,
-        license: license.as_ptr() as u64,
-        prog_name: name16(name),
-        expected_attach_type: member,
-        attach_btf_id: btf_id,
-        ..ProgLoad::default()
-    };
+    let mut attr = prog_load(name, instructions, PROG_TYPE_STRUCT_OPS, member, btf_id);
     let first = match bpf(PROG_LOAD, &mut attr) {
         Ok(fd) => return Ok(owned(fd)),
         Err(error) => error,

@@ -248,6 +248,48 @@ pub fn wanted(stream: &TcpStream, rate: Rate) -> Wanted {
     }
 }
 
+/// A socket's congestion control.
+pub fn control(stream: &TcpStream) -> String {
+    let name = getsockopt(stream, TcpCongestion).expect("TCP_CONGESTION");
+    name.to_string_lossy().trim_end_matches('\0').to_owned()
+}
+
+/// A socket's SO_MAX_PACING_RATE, bytes per second.
+pub fn ceiling(stream: &TcpStream) -> u64 {
+    let (mut rate, mut length) = (0_u64, size_of::<u64>() as libc::socklen_t);
+    // SAFETY: SO_MAX_PACING_RATE writes at most `length` bytes to `rate`, which lives until the call returns.
+    let result = unsafe {
+        libc::getsockopt(
+            std::os::fd::AsRawFd::as_raw_fd(stream),
+            libc::SOL_SOCKET,
+            libc::SO_MAX_PACING_RATE,
+            (&raw mut rate).cast(),
+            &raw mut length,
+        )
+    };
+    assert_eq!(result, 0, "SO_MAX_PACING_RATE");
+    rate
+}
+
+/// What the kernel says of a connection.
+pub fn tcp_info(stream: &TcpStream) -> libc::tcp_info {
+    use std::os::fd::AsRawFd;
+    // SAFETY: tcp_info is plain integers; the kernel writes at most `len` bytes into it.
+    unsafe {
+        let mut info: libc::tcp_info = std::mem::zeroed();
+        let mut len = size_of::<libc::tcp_info>() as libc::socklen_t;
+        let result = libc::getsockopt(
+            stream.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            std::ptr::from_mut(&mut info).cast(),
+            &mut len,
+        );
+        assert_eq!(result, 0);
+        info
+    }
+}
+
 /// A connection over the pair with a sender that writes 64 KiB pieces for as long as it is not paused, and a receiver
 /// that counts.
 pub struct Flow {
@@ -297,8 +339,7 @@ impl Flow {
 
     /// The congestion control of the sending socket.
     pub fn control(&self) -> String {
-        let name = getsockopt(&self.stream, TcpCongestion).expect("TCP_CONGESTION");
-        name.to_string_lossy().trim_end_matches('\0').to_owned()
+        control(&self.stream)
     }
 
     /// Retransmitted segments of the sending socket.
@@ -307,38 +348,12 @@ impl Flow {
     }
 
     pub fn tcp_info(&self) -> libc::tcp_info {
-        use std::os::fd::AsRawFd;
-        // SAFETY: tcp_info is plain integers; the kernel writes at most `len` bytes into it.
-        unsafe {
-            let mut info: libc::tcp_info = std::mem::zeroed();
-            let mut len = size_of::<libc::tcp_info>() as libc::socklen_t;
-            let result = libc::getsockopt(
-                self.stream.as_raw_fd(),
-                libc::IPPROTO_TCP,
-                libc::TCP_INFO,
-                std::ptr::from_mut(&mut info).cast(),
-                &mut len,
-            );
-            assert_eq!(result, 0);
-            info
-        }
+        tcp_info(&self.stream)
     }
 
     /// SO_MAX_PACING_RATE of the sending socket, bytes per second.
     pub fn ceiling(&self) -> u64 {
-        let (mut rate, mut length) = (0_u64, size_of::<u64>() as libc::socklen_t);
-        // SAFETY: SO_MAX_PACING_RATE writes at most `length` bytes to `rate`, which lives until the call returns.
-        let result = unsafe {
-            libc::getsockopt(
-                std::os::fd::AsRawFd::as_raw_fd(&self.stream),
-                libc::SOL_SOCKET,
-                libc::SO_MAX_PACING_RATE,
-                (&raw mut rate).cast(),
-                &raw mut length,
-            )
-        };
-        assert_eq!(result, 0, "SO_MAX_PACING_RATE");
-        rate
+        ceiling(&self.stream)
     }
 
     /// Another congestion control, paced by the kernel at so many Mbit/s.

@@ -1,30 +1,18 @@
 //! What happens to flows when nobody renews their orders any more, and when somebody comes back.
 
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::sys::socket::{setsockopt, sockopt::TcpCongestion};
 use sluice_clock::monotonic;
-use sluice_ebpf::{Kernel, Options, SocketEventKind, Wanted};
+use sluice_ebpf::{Options, SocketEventKind};
 use sluice_schedule::{Nanos, Rate};
 
 use crate::common;
+use crate::holder::{self, Holder};
 
-/// One order's life: 3 slots of 60 ms.
-const LIFE: Nanos = Nanos::from_millis(180);
 const SLOT: Duration = Duration::from_millis(60);
 
-/// Waits until the socket is plain again; returns how long it took from `since`.
-fn plain_after(flow: &common::Flow, since: Instant) -> Option<Duration> {
-    while since.elapsed() < Duration::from_secs(5) {
-        if !flow.control().starts_with("sluice") {
-            return Some(since.elapsed());
-        }
-        std::thread::sleep(Duration::from_micros(500));
-    }
-    None
-}
-
+/// Promises: P-1
 #[test]
 fn an_expired_order_gives_the_flow_back() {
     let Some(net) = common::net_alone() else { return };
@@ -35,17 +23,18 @@ fn an_expired_order_gives_the_flow_back() {
     let row = kernel.take(&net, &flow.stream).expect("an Opened event");
     let canary = common::Canary::start();
     let ordered = Instant::now();
-    kernel.path().order(row, Rate::mbps(100), monotonic().plus(LIFE));
+    kernel.path().order(row, Rate::mbps(100), monotonic().plus(holder::LIFE));
     // The process's side is gone; the pins keep the programs.
     drop(kernel.opened.take());
-    let took = plain_after(&flow, ordered).expect("given back");
+    let took = holder::plain_after(&flow, ordered).expect("given back");
     let (_, worst) = canary.finish();
     eprintln!("plain {took:?} after the last order, worst lateness {worst:?}");
-    assert!(took >= Duration::from_nanos(LIFE.0) - SLOT, "too early: {took:?}");
+    assert!(took >= Duration::from_nanos(holder::LIFE.0) - SLOT, "too early: {took:?}");
     assert!(took <= 4 * SLOT + worst, "too late: {took:?}");
     assert!(flow.rate_over(Duration::from_millis(100)) > 150.0, "still held to the old order");
 }
 
+/// Promises: P-1
 #[test]
 fn an_idle_flow_is_given_back_by_its_first_send() {
     let Some(net) = common::net() else { return };
@@ -57,85 +46,17 @@ fn an_idle_flow_is_given_back_by_its_first_send() {
     flow.paused.store(true, std::sync::atomic::Ordering::Relaxed);
     std::thread::sleep(Duration::from_millis(400));
     flow.paused.store(false, std::sync::atomic::Ordering::Relaxed);
-    plain_after(&flow, Instant::now()).expect("given back");
+    holder::plain_after(&flow, Instant::now()).expect("given back");
     assert!(kernel.wait(SocketEventKind::Expired).is_some());
 }
 
 #[test]
-#[ignore = "the process that the next test starts and kills"]
+#[ignore = "the process that other tests start and kill"]
 fn holder_process() {
-    let told = |name: &str| std::env::var(name).expect("told by the test that starts it");
-    let (namespace, instance) = (told("HOLDER_NETNS"), told("HOLDER_INSTANCE"));
-    common::enter(&namespace);
-    let rate = Rate::mbps(told("HOLDER_MBPS").parse().expect("a rate"));
-    let release_to = Some("cubic".into());
-    let options = Options { instance, release_to, ..common::options().expect("cgroup v2") };
-    let mut opened = Kernel::open(&options).expect("the parent could");
-    let mut rows = Vec::new();
-    let cookies: Vec<u64> = told("HOLDER_COOKIES").split(',').map(|c| c.parse().expect("a cookie")).collect();
-    let nowhere = std::net::SocketAddrV6::new(std::net::Ipv6Addr::UNSPECIFIED, 0, 0, 0);
-    let wanted = |cookie: &u64| Wanted {
-        cookie: *cookie,
-        local: nowhere,
-        remote: nowhere,
-        pid: std::process::id(),
-        rate,
-        expires: monotonic().plus(LIFE),
-    };
-    opened.datapath.capture(&cookies.iter().map(wanted).collect::<Vec<_>>());
-    loop {
-        let mut events = Vec::new();
-        opened.datapath.events(&mut events);
-        rows.extend(events.iter().filter(|e| e.kind == SocketEventKind::Opened).map(|e| e.row));
-        for &row in &rows {
-            let spread = Nanos(LIFE.0 / 6 * u64::from(row.index % 8) / 8);
-            opened.datapath.order(row, rate, monotonic().plus(LIFE).plus(spread));
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    holder::hold();
 }
 
-struct Holder(Child);
-
-impl Holder {
-    /// A process that captures these senders and holds each at a rate.
-    fn start(net: &common::Net, options: &Options, flows: &[common::Flow], mbps: u32) -> Holder {
-        let cookie = |flow: &common::Flow| sluice_ebpf::cookie(&flow.stream).expect("SO_COOKIE").to_string();
-        let cookies: Vec<String> = flows.iter().map(cookie).collect();
-        let child = Command::new(std::env::current_exe().expect("own path"))
-            .args(["--ignored", "--exact", "dead_man::holder_process", "--nocapture"])
-            .env("HOLDER_NETNS", &net.a)
-            .env("HOLDER_INSTANCE", &options.instance)
-            .env("HOLDER_COOKIES", cookies.join(","))
-            .env("HOLDER_MBPS", mbps.to_string())
-            .stdout(Stdio::null())
-            .spawn()
-            .expect("start itself again");
-        Holder(child)
-    }
-
-    fn kill(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-impl Drop for Holder {
-    fn drop(&mut self) {
-        self.kill();
-    }
-}
-
-/// Waits until another process has captured the flow, and some orders more.
-fn held(flow: &common::Flow) {
-    let started = Instant::now();
-    while !flow.control().starts_with("sluice") {
-        assert!(started.elapsed() < Duration::from_secs(10), "never captured");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    std::thread::sleep(Duration::from_millis(400));
-}
-
+/// Promises: P-1, P-22
 #[test]
 fn kill_9_gives_back_and_a_restart_takes_over() {
     let Some(net) = common::net_alone() else { return };
@@ -146,12 +67,12 @@ fn kill_9_gives_back_and_a_restart_takes_over() {
     drop(probe);
     let flows = [common::Flow::start(&net, port)];
     let flow = &flows[0];
-    let mut holder = Holder::start(&net, &options, &flows, 100);
-    held(flow);
+    let mut held = Holder::start(&net, &options, &flows, 100);
+    holder::held(flow);
     let canary = common::Canary::start();
     let killed = Instant::now();
-    holder.kill();
-    let took = plain_after(flow, killed).expect("given back after kill -9");
+    held.kill();
+    let took = holder::plain_after(flow, killed).expect("given back after kill -9");
     let (_, worst) = canary.finish();
     eprintln!("plain {took:?} after kill -9, worst lateness {worst:?}");
     assert!(took <= 4 * SLOT + worst, "{took:?}");
@@ -183,6 +104,7 @@ fn coasting_and_after(net: &common::Net) -> Option<[f64; 2]> {
     Some([coasting, flow.rate_over(Duration::from_millis(200))])
 }
 
+/// Promises: P-22
 #[test]
 fn a_planned_restart_keeps_the_rows() {
     let Some(rates) = common::quiet(coasting_and_after) else { return };
@@ -216,12 +138,12 @@ fn lost_after_kill_and_by_joining(net: &common::Net) -> Option<[u64; 2]> {
         lost(&flows)
     };
     let flows: Vec<common::Flow> = (10..10 + TOGETHER as u16).map(|n| common::Flow::start(net, port + n)).collect();
-    let mut holder = Holder::start(net, &options, &flows, 450);
-    flows.iter().for_each(held);
+    let mut held = Holder::start(net, &options, &flows, 450);
+    flows.iter().for_each(holder::held);
     let before = lost(&flows);
-    holder.kill();
+    held.kill();
     let killed = Instant::now();
-    let mut ends: Vec<Duration> = flows.iter().filter_map(|flow| plain_after(flow, killed)).collect();
+    let mut ends: Vec<Duration> = flows.iter().filter_map(|flow| holder::plain_after(flow, killed)).collect();
     ends.sort();
     std::thread::sleep(second);
     let after = lost(&flows) - before;
@@ -231,6 +153,7 @@ fn lost_after_kill_and_by_joining(net: &common::Net) -> Option<[u64; 2]> {
     Some([joining, after])
 }
 
+/// Promises: P-2
 #[test]
 fn handing_back_at_two_gigabits_loses_no_more_than_a_flow_that_joins() {
     let Some([joining, after]) = common::quiet(lost_after_kill_and_by_joining) else { return };

@@ -88,6 +88,7 @@ fn under_random_loss(net: &common::Net) -> Option<[f64; 3]> {
     Some([without, with, cubic])
 }
 
+/// Promises: P-6
 #[test]
 fn one_percent_of_random_loss_costs_little_and_trips_nothing() {
     let Some([without, with, cubic]) = common::quiet(under_random_loss) else { return };

@@ -2,10 +2,15 @@
 
 mod common;
 mod dead_man;
+mod ends;
 mod follows;
 mod guards;
+mod holder;
 mod loss;
 mod policy;
 mod prebuilt;
+mod pretend;
+mod scripted;
 mod sequence;
 mod surplus;
+mod verifier;

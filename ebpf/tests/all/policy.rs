@@ -12,6 +12,7 @@ use sluice_skip::skip;
 
 use crate::common;
 
+/// Promises: P-35
 #[test]
 fn a_socket_that_somebody_else_changed_is_let_go() {
     let Some(net) = common::net() else { return };
@@ -103,6 +104,7 @@ fn other(what: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
+/// Promises: P-27
 #[test]
 fn without_privilege_it_observes_and_names_the_capability() {
     if !nix::unistd::geteuid().is_root() {
@@ -113,6 +115,7 @@ fn without_privilege_it_observes_and_names_the_capability() {
     assert!(said.contains("CAP_BPF") || said.contains("bpffs"), "{said}");
 }
 
+/// Promises: P-1
 #[test]
 fn sweeping_finds_idle_flows_whose_order_has_expired() {
     let Some(net) = common::net() else { return };
@@ -134,6 +137,7 @@ fn sweeping_finds_idle_flows_whose_order_has_expired() {
     assert!(!flow.control().starts_with("sluice"));
 }
 
+/// Promises: P-23
 #[test]
 fn another_program_takes_the_sockets_over_under_the_other_name() {
     let Some(net) = common::net() else { return };
@@ -165,6 +169,7 @@ fn another_program_takes_the_sockets_over_under_the_other_name() {
     drop(again);
 }
 
+/// Promises: P-8
 #[test]
 fn the_sysctls_of_a_namespace_are_set_and_given_back() {
     let Some(net) = common::net() else { return };
@@ -179,6 +184,7 @@ fn the_sysctls_of_a_namespace_are_set_and_given_back() {
     });
 }
 
+/// Promises: P-6
 #[test]
 fn a_small_queue_is_kept_from_overflowing_for_long() {
     let Some(net) = common::net_alone() else { return };

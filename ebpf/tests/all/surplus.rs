@@ -205,6 +205,7 @@ fn beside_cubic(net: &common::Net, yields: bool) -> Option<(f64, f64, String)> {
     Some((ours, theirs, flow.control()))
 }
 
+/// Promises: P-14
 #[test]
 fn beside_ordinary_tcp_it_keeps_its_order_and_starves_nobody() {
     for (yields, least) in [(false, 15.0), (true, 55.0)] {

@@ -118,18 +118,7 @@ impl Client {
         let mut kv = KvClient::new(self.channel.clone()).max_decoding_message_size(MAX_ANSWER);
         let answer = tokio::time::timeout(TIME, kv.range(request)).await.map_err(|_| Error::Late)?;
         let answer = answer.map_err(|status| failed(&status))?.into_inner();
-        let header = answer.header.ok_or_else(|| Error::Refused("an answer without a header".to_owned()))?;
-        let key = |kv: crate::pb::mvccpb::KeyValue| Key {
-            name: String::from_utf8_lossy(&kv.key).into_owned(),
-            value: Some(kv.value),
-            revision: number(kv.mod_revision),
-        };
-        Ok(Reading {
-            etcd: header.cluster_id,
-            revision: number(header.revision),
-            keys: answer.kvs.into_iter().map(key).collect(),
-            more: answer.more,
-        })
+        reading(answer)
     }
 
     /// Writes all of these keys, if none of those was written since it was read.
@@ -168,4 +157,20 @@ impl Client {
     pub async fn watch(&self, prefix: &str, from: u64) -> Result<Watch, Error> {
         Watch::begin(self.channel.clone(), prefix, from).await
     }
+}
+
+/// What an answer to a question for keys says.
+pub(crate) fn reading(answer: pb::RangeResponse) -> Result<Reading, Error> {
+    let header = answer.header.ok_or_else(|| Error::Refused("an answer without a header".to_owned()))?;
+    let key = |kv: crate::pb::mvccpb::KeyValue| Key {
+        name: String::from_utf8_lossy(&kv.key).into_owned(),
+        value: Some(kv.value),
+        revision: number(kv.mod_revision),
+    };
+    Ok(Reading {
+        etcd: header.cluster_id,
+        revision: number(header.revision),
+        keys: answer.kvs.into_iter().map(key).collect(),
+        more: answer.more,
+    })
 }

@@ -12,9 +12,14 @@
 //! | [`watch`] | what changes below a prefix |
 
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::string_slice))]
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::unreachable))]
+#![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 
 pub mod client;
 pub mod endpoint;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod watch;
 
 pub use client::{Client, Key, Put, Reading, Written};

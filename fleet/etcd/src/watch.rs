@@ -73,18 +73,23 @@ impl Watch {
     pub async fn next(&mut self) -> Result<News, Error> {
         let answer = self.answers.message().await.map_err(|status| failed(&status))?;
         let answer = answer.ok_or_else(|| Error::Broken("etcd ended the watch".to_owned()))?;
-        if answer.canceled {
-            return Err(ended(&answer));
-        }
-        let revision = answer.header.as_ref().map_or(0, |header| number(header.revision));
-        let keys = answer.events.into_iter().filter_map(|event| {
-            let gone = event.r#type() == EventType::Delete;
-            let kv = event.kv?;
-            let name = String::from_utf8_lossy(&kv.key).into_owned();
-            Some(Key { name, value: (!gone).then_some(kv.value), revision: number(kv.mod_revision) })
-        });
-        Ok(News { revision, keys: keys.collect() })
+        news(answer)
     }
+}
+
+/// What an answer to a watch says.
+pub(crate) fn news(answer: WatchResponse) -> Result<News, Error> {
+    if answer.canceled {
+        return Err(ended(&answer));
+    }
+    let revision = answer.header.as_ref().map_or(0, |header| number(header.revision));
+    let keys = answer.events.into_iter().filter_map(|event| {
+        let gone = event.r#type() == EventType::Delete;
+        let kv = event.kv?;
+        let name = String::from_utf8_lossy(&kv.key).into_owned();
+        Some(Key { name, value: (!gone).then_some(kv.value), revision: number(kv.mod_revision) })
+    });
+    Ok(News { revision, keys: keys.collect() })
 }
 
 fn ended(answer: &WatchResponse) -> Error {

@@ -72,9 +72,10 @@ impl Rollout {
         };
         stage.before.clone_from(before);
         let (group, to) = (stage.group.clone(), self.order.to);
+        let earlier = stage.earlier;
         rollout.touched += 1;
         (rollout.touched_at, rollout.settled_at) = (now, None);
-        rollout.note(now, format!("{group}: {} -> {}", self.stages[self.touched].earlier.as_str(), to.as_str()));
+        rollout.note(now, format!("{group}: {} -> {}", earlier.as_str(), to.as_str()));
         Step::Turn(Box::new(Turn { rollout, modes: vec![(group, to)] }))
     }
 

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::ops::Range;
 
 use super::Excerpt;
+use crate::label::is_hidden;
 
 /// A file's text, for turning byte positions into lines and columns.
 #[derive(Clone, Copy, Debug)]
@@ -30,18 +31,22 @@ impl Source<'_> {
     pub fn locate(&self, span: Range<usize>) -> Place {
         let start = self.text.floor_char_boundary(span.start);
         let end = self.text.floor_char_boundary(span.end).max(start);
-        let line_start = self.text[..start].rfind('\n').map_or(0, |at| at + 1);
-        let line_end = self.text[start..].find('\n').map_or(self.text.len(), |at| start + at);
-        let marked = self.text[start..end.min(line_end).max(start)].chars().count().max(1);
+        let (before, behind) = self.text.split_at(start);
+        let in_line = before.rsplit('\n').next().unwrap_or_default();
+        let rest_of_line = behind.split('\n').next().unwrap_or_default();
+        let covered = rest_of_line.get(..end - start).unwrap_or(rest_of_line);
         Place {
-            line: self.text[..start].matches('\n').count() + 1,
-            column: self.text[line_start..start].chars().count() + 1,
-            excerpt: Excerpt { text: printable(&self.text[line_start..line_end], 200), marked },
+            line: before.matches('\n').count() + 1,
+            column: in_line.chars().count() + 1,
+            excerpt: Excerpt {
+                text: printable(&format!("{in_line}{rest_of_line}"), 200),
+                marked: covered.chars().count().max(1),
+            },
         }
     }
 }
 
-/// The text with control and direction-changing characters escaped, a tab as a blank, cut to `max` characters.
+/// The text with characters that are [hidden](is_hidden) escaped, a tab as a blank, cut to `max` characters.
 pub fn printable(text: &str, max: usize) -> String {
     let mut out = String::new();
     for (i, c) in text.chars().enumerate() {
@@ -51,7 +56,7 @@ pub fn printable(text: &str, max: usize) -> String {
         }
         if c == '\t' {
             out.push(' ');
-        } else if c.is_control() || ('\u{202a}'..='\u{202e}').contains(&c) || ('\u{2066}'..='\u{2069}').contains(&c) {
+        } else if is_hidden(c) {
             let _ = write!(out, "\\u{{{:x}}}", u32::from(c));
         } else {
             out.push(c);

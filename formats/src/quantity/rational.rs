@@ -299,6 +299,7 @@ impl Sub for &Rational {
 /// Panics if the divisor is zero, as integers do; [`Rational::checked_div`] does not.
 impl Div for &Rational {
     type Output = Rational;
+    #[allow(clippy::panic, reason = "as the language's own division does")]
     fn div(self, other: &Rational) -> Rational {
         match self.checked_div(other) {
             Some(quotient) => quotient,

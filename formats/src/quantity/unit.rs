@@ -209,7 +209,7 @@ pub fn latency(text: &str) -> Result<(Rational, bool), Misread> {
 pub fn duration(text: &str) -> Result<Rational, Misread> {
     let text = text.trim();
     let number = text.trim_end_matches(char::is_alphabetic);
-    let scale = match &text[number.len()..] {
+    let scale = match text.strip_prefix(number).unwrap_or_default() {
         "" => Rational::ONE,
         unit => TIMES.iter().chain(LONG_TIMES).find(|word| word.word == unit).map(scale).ok_or(DURATION)?,
     };
@@ -261,7 +261,10 @@ fn misspelt(kind: &Misread, words: &[Word], found: &str) -> Misread {
     let meant = meant(found);
     if let Some(word) = words.iter().find(|word| meant.iter().any(|meant| meant == word.word)) {
         misread.help = match found {
-            "KB" | "KB/s" => format!("write `{}` for 1000 bytes or `Ki{}` for 1024", word.word, &word.word[1..]),
+            "KB" | "KB/s" => {
+                let behind = word.word.strip_prefix('k').unwrap_or(word.word);
+                format!("write `{}` for 1000 bytes or `Ki{behind}` for 1024", word.word)
+            }
             _ => format!("write `{}`", word.word),
         };
     } else if found.starts_with(['e', 'E']) {

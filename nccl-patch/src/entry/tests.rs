@@ -6,6 +6,7 @@ use super::*;
 
 pub(super) static PANIC: AtomicBool = AtomicBool::new(false);
 
+/// Promises: P-7
 #[test]
 fn a_panic_in_every_entry_point_is_success_for_nccl() {
     let (mut context, mut handle, mut mask) = (ptr::dangling_mut(), ptr::dangling_mut::<c_void>(), 7);

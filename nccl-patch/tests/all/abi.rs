@@ -352,6 +352,7 @@ fn a_directory_that_takes_no_page_is_one_line() {
     });
 }
 
+/// Promises: P-7
 #[test]
 fn a_full_file_system_is_one_line() {
     alone(&[], || {

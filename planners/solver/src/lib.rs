@@ -6,6 +6,9 @@
 //!
 //! Values and prices are floats within the solver's tolerances (1e-7). Who needs a proof makes it of them.
 
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::string_slice))]
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::unreachable))]
+
 mod program;
 mod stop;
 

@@ -29,6 +29,8 @@
 //! | [`sweep`], [`timeline`] | methods on generated instances, as a page; flows over time, as a picture |
 //! | [`refusal`] | what is refused, with the names of the method's page |
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::string_slice))]
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::unreachable))]
 
 pub mod baseline;
 pub mod bound;

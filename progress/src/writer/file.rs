@@ -58,6 +58,7 @@ pub(super) fn unlink(dir: &OwnedFd, name: &CString) {
 /// The page as it is before its first event.
 pub(super) fn encode(ident: &Ident, start: u64) -> [u8; PAGE_BYTES] {
     let mut page = [0_u8; PAGE_BYTES];
+    #[allow(clippy::indexing_slicing, reason = "offsets are constants, which a test compares with the page's layout")]
     let mut put = |at: usize, bytes: &[u8]| page[at..at + bytes.len()].copy_from_slice(bytes);
     put(at::MAGIC, &layout::MAGIC);
     put(at::ABI_MAJOR, &layout::MAJOR.to_le_bytes());

@@ -489,6 +489,7 @@ fn a_user_with_thousands_of_pages_keeps_nobody_out() {
     }
 }
 
+/// Promises: P-7
 #[test]
 fn a_full_or_absent_directory_is_silence() {
     assert!(Page::create(Path::new("/nonexistent/sluice"), ident("x")).is_none());

@@ -172,6 +172,7 @@ fn a_hostile_directory_is_silence() {
     }
 }
 
+/// Promises: P-7
 #[test]
 fn a_full_and_a_read_only_file_system_are_silence() {
     use std::os::unix::process::CommandExt;

@@ -115,6 +115,7 @@ fn of_slots_exactly_one_in_so_many_is_without_on_every_host_and_where_numbers_wr
     }
 }
 
+/// Promises: P-4
 #[test]
 fn a_job_that_is_a_fifth_slower_is_released_within_eight_windows() {
     let story = play(12, job(0.2, 0.02, 7));

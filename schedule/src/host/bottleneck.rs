@@ -3,7 +3,7 @@
 use super::Host;
 use super::flows::Flow;
 use super::links::Links;
-use crate::units::{FlowId, Rate};
+use crate::units::{FlowId, LinkId, Rate};
 
 /// The best delivered rate of the last slots on a link, and the best of all flows but the one that had it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -48,6 +48,11 @@ fn tightest(links: &Links, path: &[usize]) -> Option<usize> {
 }
 
 impl Host {
+    /// Is this a link that some path of this host crosses, or by which it receives? Nobody is asked for any other.
+    pub fn knows(&self, link: LinkId) -> bool {
+        self.links.know(link)
+    }
+
     /// What every managed flow of this host delivered at best in the remembered slots, by link.
     fn best_on_links(&self) -> BestOnLinks {
         let mut bests = BestOnLinks::default();

@@ -4,6 +4,7 @@ use super::flows::Flow;
 use super::links::Links;
 use super::{Host, HostConfig};
 use crate::event::{Action, Allowance, Now};
+use crate::mutant::Mutant;
 use crate::policy::{Planned, Why};
 use crate::units::{Bytes, Rate};
 
@@ -67,19 +68,22 @@ impl Host {
     /// Gives the orders that changed, or all of them at a slot edge. Lowered ones go first, so that the sum never
     /// overshoots.
     pub(super) fn order(&mut self, now: Now, renew: bool, actions: &mut Vec<Action>) {
+        let raised_first = self.planted.is(Mutant::RaisedFirst);
         let Host { flows, links, config, .. } = self;
         let mut before: Vec<Option<Allowance>> = Vec::with_capacity(flows.len());
         for flow in flows.values_mut() {
             let surplus = surplus(now, flow, links, config);
             before.push(std::mem::replace(&mut flow.surplus, surplus));
         }
-        for raise in [false, true] {
+        for raise in [raised_first, !raised_first] {
             for ((id, flow), before) in flows.iter_mut().zip(&before) {
                 if let Some(why) = flow.releasing.take() {
                     actions.push(Action::Release { flow: *id, why });
                     flow.ordered = Rate::ZERO;
                     flow.released = true;
                 } else if !flow.released
+                    // Nothing has been decided yet of a flow that came within a slot, where only edges decide.
+                    && flow.order > Rate::ZERO
                     && (flow.order > flow.ordered) == raise
                     && (renew || flow.order != flow.ordered || flow.surplus != *before)
                 {

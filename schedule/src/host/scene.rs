@@ -7,6 +7,7 @@ use super::{Flow, Host, PolicyName};
 use crate::event::{Arrival, FlowSpec, Now, Pattern, Term};
 use crate::graph::{self, PredecessorProgress, Progress};
 use crate::message::Rank;
+use crate::mutant::Mutant;
 use crate::path;
 use crate::policy::{FlowScene, Grant, JobScene, LinkScene, Other, Scene};
 use crate::units::{Bytes, FlowId, JobId, Nanos, Rate};
@@ -217,6 +218,9 @@ impl Host {
                 PolicyName::PrimalDual | PolicyName::PrimalDualLiteral => 0.0,
             };
             drawn.floor = floor.max(fair.times(phi)).min(fair);
+            if trust < 1.0 && self.planted.is(Mutant::FloorSkippedWhenDecaying) {
+                drawn.floor = Rate::ZERO;
+            }
         }
         due
     }

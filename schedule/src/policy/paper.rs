@@ -65,6 +65,29 @@ impl Policy for PrimalDual {
             planned.offer = schedule.headroom;
             planned.why = schedule.why;
         }
+        keep_to_own_links(scene, out);
+    }
+}
+
+/// A flow of which more waits than its round was said to have is planned nothing and keeps its floor. What that takes of an own
+/// link beyond what it carries is given by those that have more than their floors.
+fn keep_to_own_links(scene: &Scene, out: &mut [Planned]) {
+    for (at, link) in scene.links.iter().enumerate().filter(|(_, link)| link.own && link.configured > Rate::ZERO) {
+        let here = || scene.flows.iter().enumerate().filter(|(_, flow)| flow.links.contains(&at));
+        let sum = here().fold(Rate::ZERO, |sum, (n, _)| sum.plus(out[n].rate));
+        if sum <= link.configured {
+            continue;
+        }
+        let above = here().fold(Rate::ZERO, |sum, (n, flow)| sum.plus(out[n].rate.minus(flow.floor)));
+        let left = above.minus(sum.minus(link.usable));
+        for (n, flow) in here() {
+            let planned = &mut out[n];
+            let more = planned.rate.minus(flow.floor).split(left.0, above.0);
+            planned.rate = planned.rate.min(flow.floor.plus(more));
+            if let Some(first) = planned.rates.first_mut() {
+                *first = (*first).min(planned.rate);
+            }
+        }
     }
 }
 
@@ -165,6 +188,18 @@ fn view<'a>(scene: &Scene, flow: &FlowScene, path: &'a [Hop<'a>]) -> FlowView<'a
 mod tests {
     use super::*;
     use crate::units::JobId;
+
+    #[test]
+    fn floors_that_nobody_planned_do_not_overfill_an_own_link() {
+        let link =
+            LinkScene { own: true, usable: Rate::mbps(198), configured: Rate::mbps(200), ..LinkScene::default() };
+        let flow = || FlowScene { links: vec![0], floor: Rate::mbps(10), ..FlowScene::default() };
+        let scene = Scene { links: vec![link], flows: vec![flow(), flow(), flow()], ..Scene::default() };
+        let planned = |mbps| Planned { rate: Rate::mbps(mbps), rates: vec![Rate::mbps(mbps)], ..Planned::default() };
+        let mut out = vec![planned(198), planned(10), planned(10)];
+        keep_to_own_links(&scene, &mut out);
+        assert_eq!(out.iter().map(|planned| planned.rate).collect::<Vec<_>>(), [178, 10, 10].map(Rate::mbps));
+    }
 
     #[test]
     fn a_jobs_own_promises_are_no_load_to_it_in_the_slots_in_which_they_are() {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::message::{Announcement, FlowPromise};
+use crate::mutant::{Mutant, Planted};
 use crate::table::Promises;
 use crate::units::{BootId, HostId, JobId, LinkId, Rate, Slot};
 
@@ -44,11 +45,11 @@ impl Host {
     /// everything older than the lease, so few are needed.
     const OLD_BOOTS: usize = 4;
 
-    pub(super) fn order(&self, announcement: &Announcement) -> Order {
+    pub(super) fn order(&self, announcement: &Announcement, planted: Planted) -> Order {
         if !self.applied {
             return Order::Newer;
         }
-        if announcement.boot == self.boot {
+        if announcement.boot == self.boot || planted.is(Mutant::SequenceWithoutBoot) {
             return match announcement.seq.cmp(&self.seq) {
                 std::cmp::Ordering::Greater => Order::Newer,
                 std::cmp::Ordering::Equal => Order::Same,
@@ -108,6 +109,19 @@ impl Host {
             seen: old.seen,
             answered: old.answered,
             old_boots,
+        }
+    }
+}
+
+impl Host {
+    /// What its flows say they take now, scaled down to what it can send at all.
+    pub(super) fn take_at_most(&mut self, access: Option<Rate>) {
+        let Some(access) = access else { return };
+        let sum: u128 = self.flows.iter().map(|flow| u128::from(flow.takes.0)).sum();
+        if sum > u128::from(access.0) {
+            for flow in &mut self.flows {
+                flow.takes = Rate((u128::from(flow.takes.0) * u128::from(access.0) / sum) as u64);
+            }
         }
     }
 }

@@ -20,6 +20,8 @@ impl Limits {
     pub(super) const STATUSES: usize = 4096;
     /// Links of one announcement whose unmanaged traffic is taken in: a host is attached to few.
     pub(super) const MEASURED: usize = 64;
+    /// A host's promises of a slot may be beyond what it can send by one part of so many; they are scaled down then.
+    pub(super) const ACCESS_SLACK: u128 = 8;
     /// How far an announced slot may be from the holder's own.
     pub(super) const SLOT_GUARD: u32 = 1;
     /// Slots a holder must have run before zero load means zero.

@@ -183,14 +183,15 @@ impl Links {
         }
     }
 
-    /// An announcement as a table takes it: sorted, at most K rates, clipped so that one host cannot promise more on a
-    /// link than the link carries.
+    /// An announcement as a table takes it: sorted, at most K rates, clipped so that one host cannot promise more than it can
+    /// send at all, nor more on a link than the link carries.
     pub(super) fn flatten(
         &self,
         start: u64,
         announcement: &Announcement,
         horizon: usize,
         table: &dyn LoadTable,
+        access: Option<Rate>,
     ) -> Flattened {
         let mut entries: Vec<Entry> = Vec::new();
         for (which, promise) in announcement.flows.iter().enumerate() {
@@ -205,6 +206,17 @@ impl Links {
             rates.extend((0..horizon).map(|ahead| promise.rate(ahead)));
         }
         let mut clipped = false;
+        for ahead in (0..horizon).filter(|_| access.is_some()) {
+            // Each flow once, on however many links it is.
+            let most = access.map_or(u128::MAX, |access| u128::from(access.0));
+            let promised = announcement.flows.iter().filter(|flow| !flow.links.is_empty());
+            let sum: u128 = promised.map(|flow| u128::from(flow.rate(ahead).0)).sum();
+            if sum > most {
+                clipped = true;
+                let places = (0..entries.len()).map(|at| at * horizon + ahead);
+                places.for_each(|at| rates[at] = Rate((u128::from(rates[at].0) * most / sum) as u64));
+            }
+        }
         for group in entries.chunk_by(|a, b| a.link == b.link) {
             let first = entries.partition_point(|entry| entry.link < group[0].link);
             let most = self.links[group[0].link as usize].config.capacity;

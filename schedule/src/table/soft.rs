@@ -11,6 +11,7 @@
 
 use super::cell::{Cell, DedupeRegister, LATE_WINDOW, Sighting};
 use super::{Entry, LoadTable, Promises, TableKind};
+use crate::mutant::{Mutant, Planted};
 use crate::units::{FlowId, Rate, Slot};
 
 /// The registers of one switch: cells of all ports and the dedupe array.
@@ -102,6 +103,7 @@ pub struct SoftTable {
     unit: u64,
     buffer: DoubleBuffer,
     primed: bool,
+    planted: Planted,
 }
 
 impl SoftTable {
@@ -114,7 +116,14 @@ impl SoftTable {
         while most.0 / unit > u64::from(u16::MAX) {
             unit *= 2;
         }
-        SoftTable { horizon, unit, buffer: DoubleBuffer::new(links, horizon, Self::DEDUPE_REGISTERS), primed: false }
+        let buffer = DoubleBuffer::new(links, horizon, Self::DEDUPE_REGISTERS);
+        SoftTable { horizon, unit, buffer, primed: false, planted: Planted::default() }
+    }
+
+    /// Makes it a table with this defect, for tests that must notice it.
+    #[cfg(feature = "mutants")]
+    pub(crate) fn plant(&mut self, mutant: Mutant) {
+        self.planted = Planted::with(mutant);
     }
 
     /// The two hashes of (flow, link) for the dedupe register: its index and its signature.
@@ -131,12 +140,16 @@ impl SoftTable {
         values.clear();
         values.resize(self.horizon, 0);
         for (ahead, rate) in promises.rates_of(at, self.horizon).iter().enumerate() {
-            let lane = (promises.start + ahead as u64) % self.horizon as u64;
+            let first = promises.start + u64::from(self.planted.is(Mutant::LaneOffByOne));
+            let lane = (first + ahead as u64) % self.horizon as u64;
             values[lane as usize] = u16::try_from(rate.0 / self.unit).unwrap_or(u16::MAX);
         }
     }
 
     fn wrap(&self, period: u64) -> usize {
+        if self.planted.is(Mutant::WrapLaneLikeOthers) {
+            return self.horizon; // No lane is this one.
+        }
         ((period + self.horizon as u64 - 1) % self.horizon as u64) as usize
     }
 
@@ -175,13 +188,21 @@ impl LoadTable for SoftTable {
             }
             self.count(entry, new.start, &values, &previous);
         }
-        // A flow that is no longer announced promises nothing, as its host would say with a last packet.
+        // A flow that is no longer announced promises nothing, as its host would say with a last packet. That is its first
+        // schedule of the slot, which stands even if it has something to send again before the next one.
         if follows {
+            let mut gone = Promises { start: new.start, ..Promises::default() };
             for (at, entry) in old.entries.iter().enumerate() {
-                if find(new, *entry).is_none() {
+                let promised = old.rates_of(at, self.horizon).iter().any(|rate| *rate > Rate::ZERO);
+                if promised && find(new, *entry).is_none() {
                     self.lanes(old, at, &mut previous);
                     self.count(*entry, new.start, &nothing, &previous);
+                    gone.entries.push(*entry);
+                    gone.rates.resize(gone.entries.len() * self.horizon, Rate::ZERO);
                 }
+            }
+            if !gone.entries.is_empty() {
+                keep_first_schedule(&gone, new, self.horizon);
             }
         }
     }
@@ -274,5 +295,33 @@ mod tests {
         assert_eq!(table.unit, 8_000_000);
         assert_eq!(table.quantise(Rate(1)), Rate(8_000_000));
         assert!(table.quantise(Rate::MAX) >= Rate::mbps(400_000));
+    }
+
+    #[test]
+    fn a_flow_that_ends_and_begins_again_within_a_slot_shows_what_its_host_is_told_it_counts() {
+        let promises = |start: u64, rates: &[u64]| Promises {
+            start,
+            entries: rates.iter().map(|_| Entry { link: 0, flow: FlowId(7), which: 0 }).take(1).collect(),
+            rates: rates.iter().map(|&rate| Rate::mbps(rate)).collect(),
+        };
+        let mut table = SoftTable::new(1, 3, Rate::mbps(1_000));
+        let mut first = promises(100, &[50, 50, 50]);
+        table.replace(&Promises::default(), &mut first);
+        let mut ended = promises(101, &[]);
+        table.replace(&first, &mut ended);
+        let mut again = promises(101, &[70, 70, 70]);
+        table.replace(&ended, &mut again);
+        let shows = |table: &SoftTable, now| {
+            let mut load = [Rate::ZERO; 3];
+            table.load(0, now, &mut load);
+            load
+        };
+        // The end was the slot's first word, and it stands, here and in what the holder takes for counted.
+        assert_eq!(shows(&table, 101), [Rate::ZERO; 3]);
+        assert_eq!(again.rates_of(0, 3), [Rate::ZERO; 3]);
+        let mut next = promises(102, &[70, 70, 70]);
+        table.replace(&again, &mut next);
+        assert_eq!(shows(&table, 102), [Rate::mbps(70); 3]);
+        assert_eq!(next.rates_of(0, 3), [Rate::mbps(70); 3]);
     }
 }

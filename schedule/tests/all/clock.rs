@@ -7,6 +7,7 @@ use sluice_schedule::units::{Nanos, Slot};
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
+    /// Promises: P-19
     #[test]
     fn readings_never_go_back(
         start in prop_oneof![Just(0_u64), Just(u64::from(u32::MAX) * 60_000_000), any::<u64>()],
@@ -47,6 +48,7 @@ proptest! {
         prop_assert_eq!(reported, if step.unsigned_abs() > length.0 / 4 { step.unsigned_abs() } else { 0 });
     }
 
+    /// Promises: P-21
     #[test]
     fn counts_follow_slots_across_the_wrap(start in any::<u32>(), steps in prop::collection::vec(-5..1000_i32, 1..50)) {
         let mut unroll = Unroll::new(Slot(start));

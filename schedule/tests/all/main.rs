@@ -1,8 +1,8 @@
-//! The brains through their public face: the slot grid, the guide's examples, table holders, and whole clusters with faults.
+//! The brains through their public face: the slot grid, the guide's examples, table holders.
 
+mod attached;
 mod clock;
 mod crowded;
-mod fault_run;
 mod primal_dual_reference;
 mod scheduling_guide;
 mod switch;

@@ -71,6 +71,7 @@ fn an_announcement_replaces_and_absence_withdraws() {
     assert_eq!((mbps(view), view.flows.len()), (vec![70; 4], 1));
 }
 
+/// Promises: P-25, P-37
 #[test]
 fn messages_are_ordered_by_boot_and_sequence() {
     let mut switch = switch();
@@ -87,6 +88,7 @@ fn messages_are_ordered_by_boot_and_sequence() {
     assert_eq!((counters.duplicates, counters.old, counters.restarts), (1, 2, 1));
 }
 
+/// Promises: P-11
 #[test]
 fn leases_end_and_watchers_hear_of_it() {
     let mut switch = switch();
@@ -180,6 +182,7 @@ proptest::proptest! {
     }
 }
 
+/// Promises: P-37
 #[test]
 fn refusals_change_nothing_and_are_answered() {
     let mut switch = switch_with(Limits { hosts: 1, promises_per_host: 2, lease_slots: 2, horizon: 4 });
@@ -199,6 +202,7 @@ fn refusals_change_nothing_and_are_answered() {
     assert_eq!((counters.updates, counters.quota_refusals, counters.guard_rejects), (1, 2, 1));
 }
 
+/// Promises: P-36
 #[test]
 fn one_host_reserves_at_most_what_the_link_carries() {
     let mut switch = switch();

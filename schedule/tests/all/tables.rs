@@ -302,6 +302,7 @@ fn run_registers(
 proptest! {
     #![proptest_config(ProptestConfig { cases: 384, failure_persistence: None, ..ProptestConfig::default() })]
 
+    /// Promises: P-12, P-37
     #[test]
     fn both_tables_equal_the_naive_model(
         start in prop_oneof![Just(0_u32), Just(u32::MAX - 7), Just((1 << 31) - 7), any::<u32>()],

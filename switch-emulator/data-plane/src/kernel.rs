@@ -23,7 +23,7 @@ use crate::entries::{Entries, Hop, Key, Route, key};
 mod tests;
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../bpf/sluice_forward.bpf.o");
-const PROGRAM: &str = "sluice_forward";
+pub(crate) const PROGRAM: &str = "sluice_forward";
 /// Prefixes of a generation at most, and buckets.
 const MOST: u32 = 1 << 16;
 /// The number of no generation: nothing is forwarded.
@@ -87,7 +87,7 @@ struct Written {
 /// The program and its maps.
 pub struct Kernel {
     /// Holds the program and where it is attached; `None` once it had to be taken away.
-    ebpf: Option<Ebpf>,
+    pub(crate) ebpf: Option<Ebpf>,
     /// The generation that is in force, and the port of Sluice packets.
     plane: Array<MapData, [u32; 2]>,
     routes: LpmTrie<MapData, Key, Route>,
@@ -120,7 +120,7 @@ impl Kernel {
     }
 
     /// Loads the program for ports that are these interfaces.
-    fn load(udp_port: u16, ports: &[u32], most: u32) -> Result<Kernel, KernelError> {
+    pub(crate) fn load(udp_port: u16, ports: &[u32], most: u32) -> Result<Kernel, KernelError> {
         let mut loader = EbpfLoader::new();
         // Two generations are there at once.
         loader.map_max_entries("sluice_routes", 2 * most).map_max_entries("sluice_members", 2 * most);

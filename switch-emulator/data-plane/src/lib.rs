@@ -10,7 +10,12 @@
 //! The tables are a file of statements ([`sluice_pipeline::control`]) that is read again when it changed; registers and
 //! what they hold stay. The slot is the clock's.
 
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::string_slice))]
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::unreachable))]
+
 mod entries;
+#[doc(hidden)]
+pub mod fuzz;
 mod kernel;
 pub mod packet_socket;
 mod tables;

@@ -92,6 +92,16 @@ pub enum BadInfo {
         /// What it has, and what it must have.
         difference: String,
     },
+    /// A number that two have.
+    #[error("{kind} `{name}`: the id {id:#010x} is there twice; allowed is a number of its own for each")]
+    Twice {
+        /// What is numbered so, or whose parts are.
+        kind: Kind,
+        /// Its name in the program.
+        name: String,
+        /// The number.
+        id: u32,
+    },
     /// An action that entries of a table must be able to have.
     #[error("table `{table}` cannot do `{action}`; it must be that of switch-emulator/p4/sluice.p4")]
     NotAnAction {
@@ -188,7 +198,7 @@ impl Ids {
             }
             Ok(ids)
         };
-        Ok(Ids {
+        let ids = Ids {
             lpm: table(info, &names::LPM)?,
             ecmp: table(info, &names::ECMP)?,
             edge: table(info, &names::EDGE)?,
@@ -212,7 +222,14 @@ impl Ids {
             even: lanes(names::EVEN)?,
             odd: lanes(names::ODD)?,
             seen: register(names::SEEN)?,
-        })
+        };
+        // What has another's number would be written in its place.
+        let Ids { lpm, ecmp, edge, links, guard, .. } = ids;
+        distinct(Kind::Table, "sluice.p4", &[lpm.id, ecmp.id, edge.id, links.id, guard.id])?;
+        let Ids { forward, choose, bind, link, set_slot, no_action, .. } = ids;
+        let actions = [forward.id, choose.id, bind.id, link.id, set_slot.id, no_action.id];
+        distinct(Kind::Action, "sluice.p4", &actions)?;
+        Ok(ids)
     }
 }
 
@@ -267,7 +284,14 @@ fn parts<'a, const N: usize>(
         }
         *place = part.id;
     }
+    distinct(kind, name, &ids)?;
     Ok(ids)
+}
+
+/// Is each of these numbers there once?
+fn distinct(kind: Kind, name: &str, ids: &[u32]) -> Result<(), BadInfo> {
+    let twice = ids.iter().enumerate().find(|(at, id)| ids.iter().take(*at).any(|other| other == *id));
+    twice.map_or(Ok(()), |(_, id)| Err(BadInfo::Twice { kind, name: name.into(), id: *id }))
 }
 
 fn action<const N: usize>(info: &P4Info, wanted: &names::Action<N>) -> Result<Numbered<N>, BadInfo> {

@@ -8,6 +8,10 @@
 //! What a control plane writes are the program's tables, one method for each. [`vectors`] holds stories of frames in and
 //! out that the twin is tested with and that a P4 target can replay.
 
+#![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::string_slice))]
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::unreachable))]
+
 pub mod control;
 pub mod counters;
 pub mod egress;

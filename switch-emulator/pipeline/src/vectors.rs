@@ -30,6 +30,7 @@ pub fn stories() -> Vec<Story> {
         ("restart", include_str!("../vectors/restart.txt")),
         ("forward", include_str!("../vectors/forward.txt")),
     ];
+    #[allow(clippy::expect_used, reason = "the texts are a part of the program, and its tests read them")]
     texts.into_iter().map(|(name, text)| Story::read(name, text).expect("the tests have read it")).collect()
 }
 

@@ -3,11 +3,13 @@
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use sluice_formats::document::{Collector, Item, Node, Notation, Table};
 use sluice_formats::network;
-use sluice_formats::problem::{E_CONFLICT, E_DUP, E_ENV, E_RANGE, E_REF, E_VERSION, Problem, Problems};
+use sluice_formats::problem::{E_CONFLICT, E_DUP, E_RANGE, E_REF, E_VERSION, Problem, Problems};
 use sluice_formats::quantity::{Rational, gbps};
+use sluice_identity::Files;
 use sluice_schedule::table::TableKind;
 use sluice_schedule::{HolderId, Nanos, Rate};
 use sluice_wire::hello::ClockSource;
@@ -78,9 +80,10 @@ fn read(root: &Table<'_>, path: &Path, config: &mut Config) {
     set(&mut config.max_flows, root.int32("max_flows", 1..=16_777_216).map(|flows| flows as usize));
     config.peers = networks(root, "peers", NETWORK);
     set(&mut config.open, root.flag("open"));
-    if let Some(tls) = root.get("tls") {
-        let problem = Problem::new(E_ENV, "", "TLS is not part of this build").allowed("no [tls] table");
-        tls.refuse(problem.help("keep the control network separate, and list it in `peers`"));
+    set(&mut config.unauthenticated, root.flag("unauthenticated"));
+    if let Some(tls) = root.table("tls") {
+        config.tls = read_tls(&tls, path);
+        tls.finish();
     }
     if let Some(background) = root.table("background") {
         read_background(&background, path, config);
@@ -123,13 +126,30 @@ fn check_peers(root: &Table<'_>, listen: Option<&Table<'_>>, config: &Config) {
         let problem = Problem::new(E_CONFLICT, "", "open = true lets everybody speak, peers does not");
         root.get("open").iter().for_each(|open| open.refuse(problem.clone().allowed("one of them")));
     }
-    let Some((key, address)) = config.beyond_loopback().filter(|_| !config.open && config.peers.is_empty()) else {
+    // Whoever proves who it is may come from anywhere.
+    let Some((key, address)) = config.unproven() else { return };
+    let problem = if !config.open && config.peers.is_empty() {
+        let message = format!("listen.{key} = \"{address}\" is beyond this machine, and nothing says who may speak");
+        Problem::new(E_CONFLICT, "", message)
+            .allowed("a loopback address, or any address together with [tls], or with unauthenticated and peers or open")
+            .help(
+                "write [tls] with ca, cert and key (sluice tls --help makes them); without TLS: unauthenticated = true, and \
+                 peers = [\"10.0.0.0/8\"] with the hosts' networks",
+            )
+    } else if !config.unauthenticated {
+        let how = if key == "udp" { "datagrams prove nothing of who sends them" } else { "there is no [tls]" };
+        let message = format!(
+            "listen.{key} = \"{address}\" is beyond this machine, and {how}: any machine of `peers` can speak as any host"
+        );
+        Problem::new(E_CONFLICT, "", message)
+            .allowed("a loopback address, [tls] (of listen.grpc), or unauthenticated = true")
+            .help(
+                "write [tls] with ca, cert and key (sluice tls --help makes them), or unauthenticated = true where every \
+                 machine of that network is trusted",
+            )
+    } else {
         return;
     };
-    let message = format!("listen.{key} = \"{address}\" is beyond this machine, and nothing says who may speak");
-    let problem = Problem::new(E_CONFLICT, "", message)
-        .allowed("a loopback address, or any address together with peers or open")
-        .help("write peers = [\"10.0.0.0/8\"] with the hosts' networks, or open = true to let everybody speak");
     match listen.and_then(|listen| listen.get(key)) {
         Some(item) => item.refuse(problem),
         // The default address stands in no line.
@@ -138,6 +158,16 @@ fn check_peers(root: &Table<'_>, listen: Option<&Table<'_>>, config: &Config) {
             root.item.collector.push(Problem { key: format!("listen.{key}"), ..problem }.in_file(file));
         }
     }
+}
+
+/// The three files; all or none.
+fn read_tls(tls: &Table<'_>, path: &Path) -> Option<Files> {
+    let keys = ["ca", "cert", "key"].map(|key| {
+        tls.require(key);
+        tls.text(key).map(|text| beside(path, text))
+    });
+    let [authorities, certificate, key] = keys;
+    Some(Files { authorities: authorities?, certificate: certificate?, key: key? })
 }
 
 fn read_background(background: &Table<'_>, path: &Path, config: &mut Config) {
@@ -257,6 +287,7 @@ fn read_switches(root: &Table<'_>, path: &Path, config: &mut Config) {
             None
         }
     });
+    config.places = topology.as_ref().map(|topology| Arc::new(topology.places()));
     let Some(list) = root.get("switches") else {
         return root.missing("switches", "at least one [[switches]] with a name and ports");
     };

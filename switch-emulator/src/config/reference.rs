@@ -76,6 +76,13 @@ pub const KEYS: &[KeyReference] = &[
     ),
     list("peers", "networks", NETWORK, "Who may speak, at most 1024 networks."),
     key("open", "", "false", FLAG, "Let everybody speak who reaches the ports."),
+    key(
+        "unauthenticated",
+        "",
+        "false",
+        FLAG,
+        "Listen beyond this machine to hosts that prove nothing of who they are: without [tls], or by datagrams.",
+    ),
     key("topology", "path", "", "a text", "A topology.json, relative to this file, for switches with from_topology."),
     key("slot.length_ms", "ms", "60", "a whole number from 5 to 200", "Length of a slot; that of the hosts."),
     key(
@@ -95,6 +102,22 @@ pub const KEYS: &[KeyReference] = &[
         "Error bound of the clock above which it is told; default: half a slot.",
     ),
     key("clock.require_sync", "", "true", FLAG, "false: an unsynchronised clock is not worth a warning."),
+    key(
+        "tls.ca",
+        "path",
+        "",
+        "a text",
+        "PEM file of the authorities that are believed, relative to this file; [tls] has all three keys. The files are read \
+         again when they change.",
+    ),
+    key(
+        "tls.cert",
+        "path",
+        "",
+        "a text",
+        "PEM file of this process's certificate: spiffe://CLUSTER/switch/NAME of one of its switches.",
+    ),
+    key("tls.key", "path", "", "a text", "PEM file of its key, mode 0640 or stricter."),
     key("log.level", "", "\"info\"", "a filter, such as \"info\"", "Filter of log lines."),
     key("log.format", "", "\"auto\"", "auto, text, json", "Form of log lines; auto: text on a terminal, else json."),
     key(
@@ -102,7 +125,7 @@ pub const KEYS: &[KeyReference] = &[
         "",
         "\"[::]:9604\"",
         ADDRESS,
-        "Where hosts open sessions and call; beyond loopback only with peers or open.",
+        "Where hosts open sessions and call; beyond loopback with [tls], or unauthenticated and peers or open.",
     ),
     key(
         "listen.udp",
@@ -294,13 +317,14 @@ mod tests {
         };
         // Somebody must be let in, and there must be a switch.
         let root = lines("").replace("open = false", "open = true").replace("switches = []\n", "");
+        let root = root.replace("unauthenticated = false", "unauthenticated = true");
         let mut text = root;
         for table in ["slot", "clock", "log", "listen"] {
             text += &format!("[{table}]\n{}", lines(table));
         }
         assert_eq!(
             read(&format!("{text}[background]\nsource = \"none\"\n{SWITCH}")),
-            read(&format!("open = true\n{SWITCH}"))
+            read(&format!("open = true\nunauthenticated = true\n{SWITCH}"))
         );
         let rows = lines("background")
             .replace("links = []\n", "links = [{ switch = \"s\", port = 0, agent = \"10.0.0.1\", interface = 1 }]\n");
@@ -310,13 +334,17 @@ mod tests {
             .filter(|line| line.starts_with("source") || line.starts_with("links"))
             .map(|line| format!("{line}\n"))
             .collect();
-        let with = |background: &str| read(&format!("open = true\n[background]\n{background}{SWITCH}"));
+        let with = |background: &str| {
+            read(&format!("open = true\nunauthenticated = true\n[background]\n{background}{SWITCH}"))
+        };
         assert_eq!(with(&counted), with(&least));
         let plane = "interfaces = [\"e0\"]\ntables = \"t\"\n";
         let rows = lines("data_plane").replace("interfaces = []\n", "");
-        let with = |rows: &str| read(&format!("open = true\n[data_plane]\n{plane}{rows}{SWITCH}"));
+        let with =
+            |rows: &str| read(&format!("open = true\nunauthenticated = true\n[data_plane]\n{plane}{rows}{SWITCH}"));
         assert_eq!(with(&rows), with(""));
-        let port = |more: &str| read(&format!("open = true\n[[switches]]\nname = \"s\"\n{more}"));
+        let port =
+            |more: &str| read(&format!("open = true\nunauthenticated = true\n[[switches]]\nname = \"s\"\n{more}"));
         let rows = lines("switches[]").replace("ports = []\n", "");
         assert_eq!(
             port(&format!(

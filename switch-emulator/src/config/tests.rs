@@ -1,4 +1,4 @@
-use sluice_formats::problem::{E_CONFLICT, E_DUP, E_ENV, E_MISSING, E_PARSE, E_RANGE, E_VERSION};
+use sluice_formats::problem::{E_CONFLICT, E_DUP, E_MISSING, E_PARSE, E_RANGE, E_VERSION};
 
 use super::*;
 
@@ -10,10 +10,10 @@ const SMALL: &str = "[[switches]]\nname = \"leaf0\"\nports = [{ id = 3, to = \"h
 
 #[test]
 fn defaults_fill_what_is_not_said() {
-    let config = parse(&format!("open = true\n{SMALL}")).unwrap();
+    let config = parse(&format!("open = true\nunauthenticated = true\n{SMALL}")).unwrap();
     let port = PortConfig { id: 3, to: "h0".into(), wire: Rate::mbps(25_000), background: Rate::ZERO, routes: vec![] };
     let switches = vec![SwitchConfig { name: "leaf0".into(), ports: vec![port], interfaces: vec![] }];
-    assert_eq!(config, Config { switches, open: true, ..Config::default() });
+    assert_eq!(config, Config { switches, open: true, unauthenticated: true, ..Config::default() });
 }
 
 #[test]
@@ -28,6 +28,7 @@ fn every_key_is_read() {
         max_hosts = 16
         max_flows = 1000
         peers = ["10.0.0.0/8"]
+        unauthenticated = true
         [slot]
         length_ms = 20
         horizon = 10
@@ -85,8 +86,9 @@ fn all_mistakes_are_told_at_once_with_their_place() {
 
 #[test]
 fn what_contradicts_itself_is_refused() {
-    let code = |text: &str| parse(&format!("open = true\n{text}\n{SMALL}")).unwrap_err().all()[0].code;
-    assert_eq!(code("tls = {}"), E_ENV);
+    let code =
+        |text: &str| parse(&format!("open = true\nunauthenticated = true\n{text}\n{SMALL}")).unwrap_err().all()[0].code;
+    assert_eq!(code("tls = {}"), E_MISSING);
     assert_eq!(code("version = 2"), E_VERSION);
     assert_eq!(code("slot.horizon = 12\nlisten.udp = \"127.0.0.1:0\""), E_CONFLICT);
     assert_eq!(code("background.path = \"x\""), E_CONFLICT);
@@ -107,7 +109,26 @@ fn beyond_loopback_it_is_said_who_may_speak() {
         assert_eq!((problem.code, problem.line), (E_CONFLICT, line), "{problem}");
         assert!(problem.allowed.contains("loopback") && problem.help.contains("peers = ["), "{problem}");
     }
-    for told in ["open = true", "peers = [\"10.0.0.0/8\"]", &listed("127.0.0.1:1"), &listed("[::ffff:127.0.0.1]:1")] {
+    let tls = "tls = { ca = \"a\", cert = \"b\", key = \"c\" }";
+    let proven = format!("{tls}\nlisten.grpc = \"10.0.0.1:1\"");
+    let files = parse(&format!("{proven}\n{SMALL}")).unwrap().tls.unwrap();
+    assert_eq!(files.key, Path::new("c"), "beside the file");
+    // Datagrams prove nothing, with TLS or without.
+    let both = refused(&format!("peers = [\"10.0.0.0/8\"]\n{proven}\nlisten.udp = \"10.0.0.1:1\""));
+    assert!(both.message.contains("listen.udp") && both.message.contains("datagrams prove nothing"), "{both}");
+    for peers in ["open = true", "peers = [\"10.0.0.0/8\"]"] {
+        let problem = refused(peers);
+        assert_eq!(problem.code, E_CONFLICT);
+        assert!(problem.message.contains("there is no [tls]"), "{problem}");
+        assert!(problem.allowed.contains("unauthenticated = true") && problem.help.contains("sluice tls"), "{problem}");
+    }
+    for told in [
+        "open = true\nunauthenticated = true",
+        "peers = [\"10.0.0.0/8\"]\nunauthenticated = true",
+        &listed("127.0.0.1:1"),
+        &listed("[::ffff:127.0.0.1]:1"),
+        &proven,
+    ] {
         parse(&format!("{told}\n{SMALL}")).unwrap_or_else(|problems| panic!("{problems}"));
     }
     assert_eq!(refused("open = true\npeers = [\"10.0.0.0/8\"]").code, E_CONFLICT);
@@ -133,7 +154,7 @@ fn mutated_text_never_panics() {
 
 #[test]
 fn the_routes_of_the_kernel_need_an_interface_for_each_port() {
-    let with = |lines: &str| parse(&format!("open = true\n{SMALL}{lines}"));
+    let with = |lines: &str| parse(&format!("open = true\nunauthenticated = true\n{SMALL}{lines}"));
     let config = with("routes = \"kernel\"\ninterfaces = [\"eth3\"]\n").unwrap();
     assert_eq!(config.switches[0].interfaces, ["eth3"]);
     assert!(with("routes = \"none\"\n").unwrap().switches[0].interfaces.is_empty());
@@ -195,6 +216,6 @@ fn a_data_plane_names_its_ports_and_its_tables() {
 /// These tables beside one switch.
 fn with(tables: &str) -> Result<Config, Problems> {
     parse(&format!(
-        "open = true\n{tables}\n[[switches]]\nname = \"s0\"\nports = [{{ id = 0, to = \"h0\", gbps = 1 }}]\n"
+        "open = true\nunauthenticated = true\n{tables}\n[[switches]]\nname = \"s0\"\nports = [{{ id = 0, to = \"h0\", gbps = 1 }}]\n"
     ))
 }

@@ -10,6 +10,7 @@ use ipnet::IpNet;
 use sluice_formats::problem::Problems;
 use sluice_formats::topology::{self, Kind};
 use sluice_schedule::Rate;
+use sluice_wire::attach::Places;
 
 use super::PortConfig;
 
@@ -51,6 +52,11 @@ impl Topology {
         }
         let hosts = destinations(&file);
         Topology { file, out, hosts }
+    }
+
+    /// Where its hosts are attached.
+    pub fn places(&self) -> Places {
+        Places::of(&self.file)
     }
 
     /// The ports of a switch, if there is one of this name.

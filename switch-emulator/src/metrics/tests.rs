@@ -3,7 +3,6 @@ use sluice_monitoring::reference::{self, Row};
 use sluice_schedule::BootId;
 
 use super::*;
-use crate::config::Config;
 
 fn rows(collector: &dyn Collector) -> Vec<Row> {
     // Both tell of each metric, in one order; a description has the labels where there is no series yet.
@@ -24,18 +23,28 @@ fn rows(collector: &dyn Collector) -> Vec<Row> {
 #[test]
 fn the_documentation_lists_every_metric() {
     let tables = Tables::new(&Config::default(), BootId::default(), None);
-    let metrics = Metrics::new(false).unwrap();
+    let metrics = Metrics::new(&Config::default(), None, Refusals::default()).unwrap();
     let plain: [&dyn Collector; 2] = [&metrics.exchange, &metrics.realtime];
     let mut all: Vec<Row> = plain.into_iter().flat_map(rows).collect();
     let gathered = metrics.registry.gather();
-    all.extend(gathered.iter().filter(|family| family.name().ends_with("peers_open")).map(|family| Row {
-        name: family.name().to_owned(),
-        kind: "gauge",
-        labels: Vec::new(),
-        help: family.help().to_owned(),
-    }));
+    all.extend(
+        gathered
+            .iter()
+            .filter(|family| family.name().ends_with("peers_open") || family.name().ends_with("unauthenticated"))
+            .map(|family| Row {
+                name: family.name().to_owned(),
+                kind: "gauge",
+                labels: Vec::new(),
+                help: family.help().to_owned(),
+            }),
+    );
     assert_eq!(all.len(), gathered.len(), "what the registry holds is listed");
-    let made = [snapshot(&tables).unwrap(), forwarded(&Tally::default()).unwrap(), vec![heard(&[]).unwrap()]];
+    let made = [
+        snapshot(&tables).unwrap(),
+        identity(&Refusals::default(), None).unwrap(),
+        forwarded(&Tally::default()).unwrap(),
+        vec![heard(&[]).unwrap()],
+    ];
     all.extend(made.into_iter().flatten().flat_map(|collector| rows(&*collector)));
     all.sort();
     let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/metrics.md");

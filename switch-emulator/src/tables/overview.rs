@@ -30,6 +30,10 @@ pub struct Overview {
     pub counts: Counts,
     /// Hosts connected by a session.
     pub sessions: usize,
+    /// Messages in the name of another than their sender.
+    pub impostors: u64,
+    /// Speakers that were shut out for a while.
+    pub bans: u64,
 }
 
 /// What metrics and health pages show of one switch.
@@ -93,8 +97,16 @@ impl Tables {
                     list.push(shown_link(&held.name, to, load, peak));
                 }
             }
-            let Counters { guard_rejects, quota_refusals, old, unknown_links, foreign_flows, .. } =
-                held.brain.counters();
+            let Counters {
+                guard_rejects,
+                quota_refusals,
+                old,
+                unknown_links,
+                foreign_flows,
+                foreign_links,
+                unknown_hosts,
+                ..
+            } = held.brain.counters();
             switches.push(HeldSwitch {
                 name: held.name.clone(),
                 warm: held.brain.warm(slot),
@@ -103,7 +115,13 @@ impl Tables {
                 links: held.ports.len() as u64,
                 peak_ratio: most,
                 applied: held.brain.counters().updates,
-                refused: guard_rejects + quota_refusals + old + unknown_links + foreign_flows,
+                refused: guard_rejects
+                    + quota_refusals
+                    + old
+                    + unknown_links
+                    + foreign_flows
+                    + foreign_links
+                    + unknown_hosts,
                 refused_slot: guard_rejects,
                 refused_quota: quota_refusals,
                 expired: held.brain.counters().expirations,
@@ -133,6 +151,8 @@ impl Tables {
             switches: state.switches.iter().map(report).collect(),
             counts: state.counts,
             sessions: state.sessions.hosts(),
+            impostors: state.speakers.impostors,
+            bans: state.speakers.bans,
         }
     }
 }

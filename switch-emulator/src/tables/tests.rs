@@ -1,6 +1,6 @@
 //! Whom a ban hits.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 
 use sluice_schedule::{FlowId, FlowPromise};
@@ -9,9 +9,10 @@ use super::*;
 
 #[test]
 fn whoever_claims_a_name_bans_itself_and_not_the_host_of_that_name() {
-    let text = "open = true\n[[switches]]\nname = \"s0\"\nports = [{ id = 0, to = \"h0\", gbps = 10 }]\n";
+    let text = "open = true\nunauthenticated = true\n[[switches]]\nname = \"s0\"\nports = [{ id = 0, to = \"h0\", gbps = 10 }]\n";
     let tables = Tables::new(&Config::parse(Path::new("test.toml"), text).expect("valid"), BootId(1), None);
-    let (rogue, own) = (IpAddr::V4(Ipv4Addr::new(10, 0, 0, 9)), IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)));
+    let at = |last| Source::Address(IpAddr::V4(Ipv4Addr::new(10, 0, 0, last)));
+    let (rogue, own) = (at(9), at(1));
     let (holder, victim) = (HolderId::of("s0"), HostId::of("h0"));
     let slot = |tables: &Tables| tables.now(&mut tables.lock()).slot;
     let says = |tables: &Tables, seq, flows| {

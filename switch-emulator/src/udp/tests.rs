@@ -6,7 +6,7 @@ use super::*;
 
 fn set_up(table: &str) -> (Tables, Pipeline) {
     let text = format!(
-        "open = true\ntable = \"{table}\"\n[[switches]]\nname = \"s0\"\nports = [{{ id = 0, to = \"h0\", gbps = 10, routes = [\"10.0.0.1\"] }}, {{ id = 1, to = \"h1\", gbps = 10, routes = [\"10.0.0.2\"] }}]\n"
+        "open = true\nunauthenticated = true\ntable = \"{table}\"\n[[switches]]\nname = \"s0\"\nports = [{{ id = 0, to = \"h0\", gbps = 10, routes = [\"10.0.0.1\"] }}, {{ id = 1, to = \"h1\", gbps = 10, routes = [\"10.0.0.2\"] }}]\n"
     );
     let config = Config::parse(Path::new("test.toml"), &text).unwrap();
     (Tables::new(&config, BootId(1), None), Pipeline::new(&config, BootId(1)))
@@ -112,7 +112,46 @@ fn garbage_and_strangers_get_no_answer() {
 fn an_address_that_floods_is_cut_off() {
     let (tables, mut pipeline) = set_up("exact");
     let probe = packet(Kind::Probe, "h0", 1, NOW).encode();
-    pipeline.meters.insert([10, 0, 0, 1].into(), (sluice_clock::monotonic(), PACKETS));
+    pipeline.meters.began = sluice_clock::monotonic();
+    pipeline.meters.sources.insert([10, 0, 0, 1].into(), PACKETS);
     assert!(pipeline.answer_at(&tables, NOW, [10, 0, 0, 1].into(), &probe).is_none());
     assert!(pipeline.answer_at(&tables, NOW, [10, 0, 0, 2].into(), &probe).is_some());
+}
+
+#[test]
+fn sources_that_are_made_up_share_one_meter_and_take_no_room() {
+    let mut meters = Meters { most: 64, ..Meters::default() };
+    let now = Nanos::from_millis(5_000);
+    let source = |n: u32| IpAddr::from(n.to_be_bytes());
+    let taken = (0..64 + PACKETS + 1000).filter(|n| meters.take(now, source(*n))).count();
+    assert_eq!(taken, 64 + PACKETS as usize);
+    assert_eq!(meters.sources.len(), 64);
+    assert!(meters.take(now, source(3)), "who was there first has its own");
+    assert!(meters.take(now.plus(Nanos::from_millis(1_001)), source(u32::MAX)), "a second later all begin anew");
+}
+
+#[test]
+fn an_address_does_not_announce_in_a_name_that_is_in_use_from_another() {
+    let (tables, mut pipeline) = set_up("exact");
+    send(&tables, &mut pipeline, packet(Kind::Announce, "h0", 100, NOW));
+    let lie = packet(Kind::Announce, "h0", 9000, NOW.offset(1)).encode();
+    assert!(pipeline.answer_at(&tables, NOW, [10, 0, 0, 9].into(), &lie).is_none());
+    let read = send(&tables, &mut pipeline, packet(Kind::Probe, "h9", 0, NOW));
+    assert_eq!(read.lanes[read.lane_of(1)].load_sum, 100);
+    assert_eq!(tables.lock().speakers.impostors, 1);
+}
+
+#[test]
+fn what_a_host_announces_flow_by_flow_is_no_more_than_its_cable() {
+    let (tables, mut pipeline) = set_up("exact");
+    for flow in 0..4 {
+        let mut packet = packet(Kind::Announce, "h0", 9000, NOW);
+        packet.flow = FlowId(packet.flow.0 + flow);
+        let echo = send(&tables, &mut pipeline, packet);
+        assert_eq!(echo.counted, 1, "scaled down and not refused");
+    }
+    let read = send(&tables, &mut pipeline, packet(Kind::Probe, "h9", 0, NOW));
+    let load = read.lanes[read.lane_of(0)].load_sum;
+    // 10 Gbit/s on the wire, rounded up to whole units.
+    assert!((9_500..=9_565).contains(&load), "{load}");
 }

@@ -15,6 +15,9 @@
 //! | [`pb`] | the messages and stubs generated from `proto/gnmi.proto` | no |
 
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::string_slice))]
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::unreachable))]
+#![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 
 pub mod counts;
 pub mod gnmi;

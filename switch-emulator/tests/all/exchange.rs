@@ -61,6 +61,7 @@ async fn the_two_calls_do_the_same() {
     assert!(client.fetch_feedback(fetch("h9")).await.unwrap().into_inner().feedback.is_empty());
 }
 
+/// Promises: P-11
 #[tokio::test]
 async fn what_is_not_repeated_is_gone() {
     let switch = Switch::start();
@@ -81,6 +82,7 @@ async fn what_is_not_repeated_is_gone() {
     until(async || switch.metric("sluice_switchd_lease_expirations_total{switch=\"s0\"}") >= Some(1.0)).await;
 }
 
+/// Promises: P-16
 #[tokio::test]
 async fn a_restart_shows_in_boot_id_and_warmth() {
     let switch = Switch::start();
@@ -126,6 +128,7 @@ async fn a_session_ends_with_a_reason_when_the_process_does() {
     assert_eq!(ended.unwrap().unwrap_err().refusal_id(), Some("shutting-down"));
 }
 
+/// Promises: P-16
 #[tokio::test]
 async fn fifty_hosts_come_back_at_once() {
     let switch = Switch::start();

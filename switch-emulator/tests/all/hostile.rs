@@ -144,12 +144,14 @@ async fn strangers_are_turned_away() {
 
 #[tokio::test]
 async fn who_lets_everybody_speak_is_told_so_for_ever() {
-    let open = Switch::start_with("open = true", "0.0.0.0:0".parse().unwrap());
+    let open = Switch::start_with("open = true\nunauthenticated = true", "0.0.0.0:0".parse().unwrap());
     SessionClient::connect(&format!("http://127.0.0.1:{}", open.grpc.port()), &hello("h0")).await.unwrap();
     assert_eq!(open.metric("sluice_switchd_peers_open"), Some(1.0));
+    assert_eq!(open.metric("sluice_switchd_unauthenticated"), Some(1.0));
     assert!(open.get("/readyz").contains("peers-open"));
     let closed = Switch::start();
     assert_eq!(closed.metric("sluice_switchd_peers_open"), Some(0.0));
+    assert_eq!(closed.metric("sluice_switchd_unauthenticated"), Some(0.0));
     assert!(!closed.get("/readyz").contains("peers-open"));
 }
 
@@ -166,7 +168,7 @@ fn a_bad_configuration_is_told_and_exits_with_2() {
     assert!(text.contains("nothing says who may speak") && text.contains("4 errors"), "{text}");
     std::fs::write(
         &path,
-        "peers = [\"10.0.0.0/8\"]\n[[switches]]\nname = \"s0\"\nports = [{ id = 0, to = \"h\", gbps = 1 }]\n",
+        "peers = [\"10.0.0.0/8\"]\nunauthenticated = true\n[[switches]]\nname = \"s0\"\nports = [{ id = 0, to = \"h\", gbps = 1 }]\n",
     )
     .unwrap();
     let output =

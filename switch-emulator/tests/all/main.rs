@@ -4,6 +4,7 @@ mod background;
 mod control;
 mod exchange;
 mod hostile;
+mod identity;
 mod lost;
 mod monitoring;
 mod page;

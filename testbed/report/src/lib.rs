@@ -15,6 +15,10 @@
 //! | [`page`] | the HTML page with its SVG charts |
 //! | [`scoreboard`] | cases by turns over many invocations: pairs, intervals, what was gained |
 
+#![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::string_slice))]
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::unreachable))]
+
 pub mod about;
 mod job;
 mod json;

@@ -16,6 +16,10 @@
 //! | [`random`] | draws defined to the bit |
 //! | [`workload`] | who arrives when, who gets which hosts, which flows a round has |
 
+#![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::string_slice))]
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::unreachable))]
+
 pub mod arrivals;
 pub mod jobs;
 pub mod model;

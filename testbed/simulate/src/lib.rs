@@ -21,6 +21,10 @@
 //! | [`watch`] | looking on, and stopping |
 //! | [`profile`] | where a run's time goes |
 
+#![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::string_slice))]
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::unreachable))]
+
 mod engine;
 pub mod error;
 mod fluid;

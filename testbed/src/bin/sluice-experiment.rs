@@ -8,8 +8,9 @@ use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use sluice_scenario::{Scenario, Set};
+use sluice_testbed::chaos::{self, soak};
 use sluice_testbed::experiment::{
-    Bench, beside, capacity, cost, direct, epochs, fail_open, fleet, fluid, forest, mix, others, pair, real,
+    Bench, adversary, beside, capacity, cost, direct, epochs, fail_open, fleet, fluid, forest, mix, others, pair, real,
     scoreboard, wan, why,
 };
 use sluice_testbed::run::{self, Bar, Binaries, Options, Policy};
@@ -35,6 +36,8 @@ enum What {
     Beside(beside::Settings),
     /// Connections of another user on a link that no job uses, on a host with a job: with daemons against without, by turns.
     Others(others::Settings),
+    /// A job beside a rogue host, as itself, as another and as nobody, by turns with and without it.
+    Adversary(adversary::Settings),
     /// CPU and memory of one daemon.
     Cost(cost::Settings),
     /// A collective by the trees of a plan against the ring, on a three-tier fabric with unequal links.
@@ -49,6 +52,10 @@ enum What {
     Wan(wan::Settings),
     /// The daemon is killed, stopped and cut off under load.
     FailOpen(fail_open::Settings),
+    /// Faults, load and exhaustion row by row, each figure against its bar; docs/chaos.md has the table.
+    Chaos(chaos::Settings),
+    /// Hours of the same: virtual days, fifty daemons under faults, thousands of flows; what grows.
+    Soak(soak::Settings),
     /// Daemons in namespaces with an etcd that is killed and cut off, and rollouts; one returns for a job that gets slower.
     Fleet(fleet::Settings),
     /// A scenario file under several policies, as `sluice testbed run` does, printing every run as it is.
@@ -93,9 +100,11 @@ enum What {
 fn main() -> ExitCode {
     tracing_subscriber::fmt().with_writer(std::io::stderr).init();
     match carry_out(&Arguments::parse()) {
-        Ok(document) => {
-            println!("{document}");
-            ExitCode::SUCCESS
+        Ok((document, code)) => {
+            if let Some(document) = document {
+                println!("{document}");
+            }
+            code
         }
         Err(e) => {
             eprintln!("sluice-experiment: {e:#}");
@@ -104,22 +113,59 @@ fn main() -> ExitCode {
     }
 }
 
-fn carry_out(arguments: &Arguments) -> anyhow::Result<serde_json::Value> {
+/// Rows of chaos: a line of JSON for each as soon as it is over, and a table for people beside it. `passing`: the
+/// directory is only for this run, and goes where all is well.
+fn chaos_rows(bench: &Bench<'_>, settings: &chaos::Settings, passing: bool) -> anyhow::Result<Told> {
+    let report = chaos::run(bench, settings, &mut |outcome| {
+        if let Ok(line) = serde_json::to_string(outcome) {
+            println!("{line}");
+        }
+        if !settings.json {
+            eprint!("{}", outcome.table());
+        }
+    })?;
+    if passing && report.pass {
+        // Files for looking into; the figures are told.
+        let _ = std::fs::remove_dir_all(&bench.dir);
+    } else {
+        eprintln!("files of the rows: {}", bench.dir.display());
+    }
+    Ok((None, if report.pass { ExitCode::SUCCESS } else { ExitCode::FAILURE }))
+}
+
+/// A document, and how to end.
+type Told = (Option<serde_json::Value>, ExitCode);
+
+fn carry_out(arguments: &Arguments) -> anyhow::Result<Told> {
+    if let What::Chaos(settings) = &arguments.what
+        && settings.list
+    {
+        print!("{}", chaos::list());
+        return Ok((None, ExitCode::SUCCESS));
+    }
     let binaries = Binaries::find()?;
-    let dir = arguments.dir.clone();
-    let dir = dir.unwrap_or_else(|| std::env::temp_dir().join(format!("sluice-experiment-{}", std::process::id())));
+    let other = || match arguments.what {
+        What::Chaos(_) => chaos::own_dir(),
+        _ => std::env::temp_dir().join(format!("sluice-experiment-{}", std::process::id())),
+    };
+    let dir = arguments.dir.clone().unwrap_or_else(other);
     std::fs::create_dir_all(&dir).with_context(|| format!("creating {}", dir.display()))?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop)).context("watching for signals")?;
     }
     let bench = Bench { binaries: &binaries, dir, stop: &stop };
-    Ok(match &arguments.what {
+    let document = match &arguments.what {
         What::Capacity(settings) => serde_json::to_value(capacity::capacity(&bench, settings)?)?,
         What::Pair(settings) => serde_json::to_value(pair::pair(&bench, settings)?)?,
         What::Beside(settings) => serde_json::to_value(beside::beside(&bench, settings)?)?,
         What::Others(settings) => {
             let result = others::others(&bench, settings)?;
+            eprint!("{}", result.table());
+            serde_json::to_value(result)?
+        }
+        What::Adversary(settings) => {
+            let result = adversary::adversary(&bench, settings)?;
             eprint!("{}", result.table());
             serde_json::to_value(result)?
         }
@@ -157,6 +203,13 @@ fn carry_out(arguments: &Arguments) -> anyhow::Result<serde_json::Value> {
             eprint!("{}", result.table());
             serde_json::to_value(result)?
         }
+        What::Chaos(settings) => return chaos_rows(&bench, settings, arguments.dir.is_none()),
+        What::Soak(settings) => {
+            let report = soak::soak(&bench, settings)?;
+            eprintln!("{}", report.page.display());
+            let code = if report.pass { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+            return Ok((Some(serde_json::to_value(report)?), code));
+        }
         What::Fleet(settings) => serde_json::to_value(fleet::fleet(&bench, settings)?)?,
         What::FailOpen(settings) => serde_json::to_value(fail_open::fail_open(&bench, settings)?)?,
         What::Scenario { file, policy, repeats, sets, jobs, iterations, record, no_delays, queue } => {
@@ -176,5 +229,6 @@ fn carry_out(arguments: &Arguments) -> anyhow::Result<serde_json::Value> {
             serde_json::to_value(result)?
         }
         What::Mix(settings) => serde_json::to_value(mix::run_mix(&bench, settings)?)?,
-    })
+    };
+    Ok((Some(document), ExitCode::SUCCESS))
 }

@@ -193,6 +193,24 @@ fn tool(ns: &NetNs, tool: &'static str, args: &'static [&'static str], input: &s
     Err(FabricError::Tool { tool, node: ns.name().into(), output: format!("{} {line:?}", said.trim()) })
 }
 
+impl NetNs {
+    /// Runs lines of `ip` commands inside.
+    ///
+    /// # Errors
+    /// When `ip` is missing or refuses one.
+    pub fn ip(&self, lines: &str) -> Result<(), FabricError> {
+        ip(self, lines)
+    }
+
+    /// What `ip` answers inside.
+    ///
+    /// # Errors
+    /// As [`NetNs::ip`].
+    pub fn ask_ip(&self, question: &'static [&'static str]) -> Result<String, FabricError> {
+        tool(self, "ip", question, "")
+    }
+}
+
 impl Node {
     /// Makes `tcp` the congestion control of every connection from this host, whoever opened it: by its routes, since a
     /// namespace's own default may only be one that the machine allows to everybody.

@@ -31,6 +31,24 @@ impl Binaries {
         Ok(found)
     }
 
+    /// The programs of one directory and nowhere else: those of another build. Jobs are those of this one.
+    ///
+    /// # Errors
+    /// There is no daemon or no switch in it.
+    pub fn in_dir(&self, dir: PathBuf) -> Result<Binaries, RunError> {
+        let other = Binaries { job: self.job.clone(), dirs: vec![dir] };
+        other.daemon().and(other.switch())?;
+        Ok(other)
+    }
+
+    /// The load generator for switches, an example of the package `sluice-switch`.
+    ///
+    /// # Errors
+    /// When it is nowhere.
+    pub fn load(&self) -> Result<PathBuf, RunError> {
+        self.named("examples/load", "sluice-switch --example load")
+    }
+
     /// The daemon, `sluiced`.
     ///
     /// # Errors

@@ -9,6 +9,7 @@ use serde_json::json;
 use sluice_scenario::Transport;
 
 use super::pins::{self, instance};
+pub(crate) use super::pins::{instance as instance_of, is_own as own_instance, remove_own};
 use super::process::{Process, ask_unix, await_ready};
 use super::{Policy, RunError, RunPlan, Session, write};
 use crate::fabric::layout::{
@@ -121,8 +122,49 @@ impl Daemons {
         self.hosts[host].await_ready()
     }
 
+    /// Tells a host's daemon to end, as a service manager does, and waits until it has; how it ended.
+    ///
+    /// # Errors
+    /// It has not ended within 5 s; it is killed then.
+    pub(crate) fn end(&mut self, host: usize) -> Result<std::process::ExitStatus, RunError> {
+        self.hosts[host].process.end(END)
+    }
+
+    /// Has a host's daemon ended, and how? `None`: it runs. One that is waited for here may be started again.
+    pub(crate) fn ended(&mut self, host: usize) -> Option<std::process::ExitStatus> {
+        self.hosts[host].process.ended()
+    }
+
+    /// A host's daemon is another program from its next start on.
+    pub fn replace(&mut self, host: usize, program: PathBuf) {
+        self.hosts[host].process.replace(program);
+    }
+
+    /// The main configuration of a host's daemon; its log stands beside it.
+    pub(crate) fn config(&self, host: usize) -> &Path {
+        self.hosts[host].process.config()
+    }
+
+    /// Ends a switch as a service manager does, and waits until it has. Only where each switch has a process of its own.
+    ///
+    /// # Errors
+    /// It has not ended within 5 s; it is killed then.
+    pub(crate) fn end_switch(&mut self, switch: usize) -> Result<std::process::ExitStatus, RunError> {
+        self.switches[switch].end(END)
+    }
+
+    /// A switch is another program from its next start on.
+    pub(crate) fn replace_switch(&mut self, switch: usize, program: PathBuf) {
+        self.switches[switch].replace(program);
+    }
+
+    /// Process id of a switch's process.
+    pub(crate) fn switch_pid(&self, switch: usize) -> u32 {
+        self.switches[switch].child.0.id()
+    }
+
     /// The same without waiting, for runs whose jobs go on meanwhile; one that runs is left alone.
-    pub(super) fn start_again(&mut self, fabric: &Fabric, host: usize) -> Result<(), RunError> {
+    pub(crate) fn start_again(&mut self, fabric: &Fabric, host: usize) -> Result<(), RunError> {
         let process = &mut self.hosts[host].process;
         if !process.down {
             return Ok(());
@@ -131,17 +173,17 @@ impl Daemons {
     }
 
     /// Does a host's daemon say that it is ready?
-    pub(super) fn is_ready(&self, host: usize) -> bool {
+    pub(crate) fn is_ready(&self, host: usize) -> bool {
         self.hosts[host].is_ready()
     }
 
     /// Kills a switch at once: its table is lost. Only where each switch has a process of its own.
-    pub(super) fn kill_switch(&mut self, switch: usize) {
+    pub(crate) fn kill_switch(&mut self, switch: usize) {
         self.switches[switch].kill();
     }
 
     /// Starts a switch again with an empty table; one that runs is left alone.
-    pub(super) fn start_switch_again(&mut self, fabric: &Fabric, switch: usize) -> Result<(), RunError> {
+    pub(crate) fn start_switch_again(&mut self, fabric: &Fabric, switch: usize) -> Result<(), RunError> {
         let process = &mut self.switches[switch];
         if !process.down {
             return Ok(());
@@ -150,7 +192,7 @@ impl Daemons {
     }
 
     /// Makes a host's clock wrong by so many milliseconds, or right again with 0, by a configuration of its own and SIGHUP.
-    pub(super) fn set_clock(&self, host: usize, offset_ms: f64) -> Result<(), RunError> {
+    pub(crate) fn set_clock(&self, host: usize, offset_ms: f64) -> Result<(), RunError> {
         let dir = self.hosts[host].run_dir.join("state/sluiced.d");
         std::fs::create_dir_all(&dir).map_err(RunError::io(format!("creating {}", dir.display())))?;
         write(&dir.join("50-clock.toml"), format!("[clock]\noffset_ms = {offset_ms:?}\n"))?;
@@ -315,7 +357,7 @@ fn daemon_toml(
 ) -> String {
     let host = &fabric.hosts[i];
     let mut text = format!(
-        "version = 1\nmode = \"active\"\ntopology = {:?}\n\
+        "version = 1\nunauthenticated = true\nmode = \"active\"\ntopology = {:?}\n\
          [node]\nname = {:?}\ncluster = \"testbed\"\nrun_dir = {:?}\nstate_dir = {:?}\ninstance = {:?}\n\
          [slot]\nlength_ms = {}\nhorizon = {}\n[clock]\nrequire_sync = false\n\
          [capture]\ncgroups = [{:?}]\ninterfaces = [{}]\n[schedule]\npolicy = {:?}\n{}\

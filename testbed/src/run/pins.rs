@@ -28,6 +28,11 @@ pub fn remove_leftovers() -> usize {
     instances(&root).into_iter().filter(dead).map(remove).count()
 }
 
+/// Is this the instance of a daemon that this process started?
+pub(crate) fn is_own(instance: &str) -> bool {
+    owner(instance) == Some(std::process::id())
+}
+
 fn remove(instance: String) {
     let report = cleanup(&Options { instance, ..Options::default() });
     for left in report.left {

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
@@ -53,6 +53,34 @@ impl Process {
         self.child = spawn((ns, cgroup), &self.program, &self.config)?;
         self.down = false;
         Ok(())
+    }
+
+    /// Tells it to end and waits so long; how it ended.
+    pub(super) fn end(&mut self, patience: Duration) -> Result<ExitStatus, RunError> {
+        self.signal(Signal::SIGTERM);
+        let deadline = Instant::now() + patience;
+        loop {
+            if let Some(status) = self.ended() {
+                return Ok(status);
+            }
+            if Instant::now() > deadline {
+                self.kill();
+                return Err(self.failed(&format!("did not end within {} s of SIGTERM", patience.as_secs())));
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// How it ended, if it has; then it counts as down on purpose.
+    pub(super) fn ended(&mut self) -> Option<ExitStatus> {
+        let status = self.child.0.try_wait().ok().flatten()?;
+        self.down = true;
+        Some(status)
+    }
+
+    /// It is this program from its next start on.
+    pub(super) fn replace(&mut self, program: PathBuf) {
+        self.program = program;
     }
 
     pub(super) fn config(&self) -> &Path {

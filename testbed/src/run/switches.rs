@@ -52,16 +52,26 @@ fn one(fabric: &Fabric, session: &Session<'_>, switch: &Node, text: &str) -> Res
 
 fn run(fabric: &Fabric, session: &Session<'_>, ns: &NetNs, name: &str, text: &str) -> Result<Process, RunError> {
     let config = session.dir.join(format!("{name}.toml"));
-    write(&config, text)?;
+    write(&config, identity(&session.dir, text))?;
     let place = (ns, &fabric.cgroups.switches());
     let mut process = Process::start("sluice-switch", name, place, session.binaries.switch()?, config)?;
     await_ready(&mut process, || ns.run(|| ask_tcp("127.0.0.1:9606")).unwrap_or(false))?;
     Ok(process)
 }
 
+/// The same with certificates, where the run's directory has some for switches: then hosts prove who they are, and so does it.
+fn identity(dir: &Path, text: &str) -> String {
+    let files = dir.join("tls/switch");
+    if !files.is_dir() {
+        return text.to_owned();
+    }
+    let [ca, cert, key] = ["ca.pem", "cert.pem", "key.pem"].map(|name| files.join(name));
+    text.replacen('\n', &format!("\ntls = {{ ca = {ca:?}, cert = {cert:?}, key = {key:?} }}\n"), 1)
+}
+
 fn head(plan: &RunPlan, topology: &Path, address: &str) -> String {
     format!(
-        "version = 1\ncluster = \"testbed\"\npeers = [\"{MANAGEMENT_NETWORK}\"]\ntopology = {:?}\n[slot]\nlength_ms = {}\nhorizon = {}\n\
+        "version = 1\ncluster = \"testbed\"\nunauthenticated = true\npeers = [\"{MANAGEMENT_NETWORK}\"]\ntopology = {:?}\n[slot]\nlength_ms = {}\nhorizon = {}\n\
          [clock]\nrequire_sync = false\n[listen]\ngrpc = \"{address}:9604\"\nudp = \"{address}:9604\"\nhttp = \"127.0.0.1:9606\"\n",
         topology.display().to_string(),
         plan.slot.0 / 1_000_000,

@@ -46,6 +46,7 @@ fn iteration(live: &Live, from: u64, to: u64) -> u64 {
     took[took.len() / 2]
 }
 
+/// Promises: P-3, P-4
 #[test]
 fn a_job_that_is_slower_with_sluice_is_released_becomes_faster_and_is_tried_again() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());

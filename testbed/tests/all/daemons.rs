@@ -151,6 +151,7 @@ fn two_jobs_take_turns() {
     assert!(3.0 * turns < 2.0 * shared, "sharing under cubic {shared}, under Sluice {turns}");
 }
 
+/// Promises: P-1, P-22
 #[test]
 fn a_killed_daemon_lets_go_and_its_successor_takes_over() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
@@ -194,6 +195,7 @@ fn a_job_without_a_page_is_found_by_its_bytes() {
     assert!(snapshot.contains("inferred (env)"), "{snapshot}");
 }
 
+/// Promises: P-1
 #[test]
 fn a_stopped_daemon_lets_go_and_takes_over_again() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
@@ -210,6 +212,7 @@ fn a_stopped_daemon_lets_go_and_takes_over_again() {
     assert_moves(&live, stopped, jobs::now());
 }
 
+/// Promises: P-2, P-15
 #[test]
 fn flows_keep_sending_through_a_partition() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());

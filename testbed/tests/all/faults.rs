@@ -33,6 +33,7 @@ fn events(log: &Path, event: &str) -> usize {
     lines.filter(|line| line["event"] == event).count()
 }
 
+/// Promises: P-2
 #[test]
 fn every_fault_of_a_scenario_happens_and_no_job_stops() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());

@@ -108,6 +108,7 @@ pub fn leaf_spine() -> FabricSpec {
     }
 }
 
+/// Promises: P-32
 #[test]
 fn a_way_that_is_lost_is_left_and_noticed_and_no_flow_stops() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());

@@ -1,19 +1,23 @@
 //! The testbed on the real kernel: fabrics, jobs, and the whole system with real daemons. Needs root. Tests take turns.
 
 mod benefit;
+mod chaos;
 mod common;
 mod containers;
 mod daemons;
 mod delays;
 mod direct;
 mod epochs;
+mod exhaustion;
 mod fabric;
 mod faults;
 mod fluid;
 mod forest;
 mod forwarding;
+mod identity;
 mod inband;
 mod jobs;
+mod life;
 mod mltcp;
 mod monitoring;
 mod others;

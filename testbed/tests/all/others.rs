@@ -95,6 +95,7 @@ fn connections(to: Ipv4Addr) -> Option<String> {
     None
 }
 
+/// Promises: P-14, P-35
 #[test]
 fn nothing_of_other_peoples_connections_changes_beside_a_job() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());

@@ -7,6 +7,7 @@ use sluice_testbed::job::Arch;
 use sluice_testbed::run::pages::{Full, FullDir, Pages};
 use sluice_testbed::run::{FixedQueue, Placement, Policy, RunPlan, Session, Silent, run_once};
 
+/// Promises: P-7
 #[test]
 fn a_job_without_a_place_for_its_pages_ends_as_without_sluice() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());

@@ -86,6 +86,9 @@ codes! {
     /// A holder's view is older than the horizon.
     FeedbackStale, "feedback-stale", Degraded,
         "shares on its links fall to an equal share; training is not affected otherwise", "sluice switches";
+    /// A holder is not believed.
+    FeedbackDoubted, "feedback-doubted", Degraded,
+        "its links fall to an equal share until what it says fits what is measured", "sluice switches; look at the switch that is named";
     /// No holder's view counts: only own links are known.
     FeedbackLocalOnly, "feedback-local-only", Degraded,
         "hosts do not see each other's plans; flows share as without Sluice or better", "check the network to the switches";
@@ -133,6 +136,9 @@ codes! {
     /// The rate of an own link is not known.
     LinkSpeedUnknown, "link-speed-unknown", Degraded,
         "flows there run under ordinary congestion control", "set gbps in a [[links]] entry";
+    /// A link is said to carry far more than its card does.
+    LinkSpeedDiffers, "link-speed-differs", Degraded,
+        "the smaller rate counts", "mend gbps in [[links]], or the capacity in the topology";
     /// Probes are to find the paths of flows, and cannot.
     RoutesUnprobed, "routes-unprobed", Degraded,
         "flows of which no switch says by which of several equal paths they go are scheduled on the links that all have in common",
@@ -158,6 +164,22 @@ codes! {
     PeersOpen, "peers-open", Info,
         "any host that reaches the port can hold this host's flows at their floor",
         "write the hosts' networks into peer.peers, and leave peer.open out";
+    /// Other machines can speak without proof of who they are.
+    Unauthenticated, "unauthenticated", Info,
+        "any machine that reaches the port from a listed network can speak as any host, and hold flows at their floor",
+        "give hosts and switches certificates, and leave unauthenticated out: sluice tls --help";
+    /// The own certificate is over, or its time has not come.
+    CertExpired, "cert-expired", Degraded,
+        "no other host or switch exchanges anything with this one; flows follow its own links only",
+        "issue it anew: sluice tls rotate, or see what renews it; is the clock right?";
+    /// Little of the own certificate's life is left.
+    CertExpiresSoon, "cert-expires-soon", Info,
+        "nothing yet; after that no other host or switch exchanges anything with this one",
+        "issue it anew: sluice tls rotate, or see what renews it";
+    /// The files of the own certificate cannot be used.
+    CertificatesUnusable, "certificates-unusable", Degraded,
+        "what was in force before stays; without any, nothing is exchanged with other hosts and switches",
+        "mend the files that [tls] names: sluice tls show";
     /// etcd, from which the fleet's word comes, is not heard.
     FleetUnreachable, "fleet-unreachable", Degraded,
         "nothing by itself: mode, network and plans stay as they were last heard, but no news of the fleet comes",

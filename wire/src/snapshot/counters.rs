@@ -3,6 +3,7 @@
 //! The deciding loop owns one [`Counters`], adds to it as things happen, and copies it into each snapshot.
 
 use serde::{Deserialize, Serialize};
+use sluice_identity::Reason;
 
 /// Upper bounds of buckets, in the unit of the field.
 pub mod bounds {
@@ -183,6 +184,50 @@ counters! {
     rejects_unknown_link: u64 = 0,
     /// Announcements refused: a flow of another host.
     rejects_foreign_flow: u64 = 0,
+    /// Announcements refused: a link that nothing this host sends can cross.
+    rejects_link_not_yours: u64 = 0,
+    /// Announcements refused: the topology there does not have this host.
+    rejects_unknown_host: u64 = 0,
+    /// Connections of others refused: from outside the listed networks.
+    connections_refused_network: u64 = 0,
+    /// Connections of others refused: too many, silent, or something else than was expected.
+    connections_refused_protocol: u64 = 0,
+    /// Connections of others refused: they show no certificate.
+    connections_refused_no_certificate: u64 = 0,
+    /// Connections of others refused: nobody who is believed signed their certificate.
+    connections_refused_unknown_authority: u64 = 0,
+    /// Connections of others refused: their certificate is over, or not yet good.
+    connections_refused_cert_expired: u64 = 0,
+    /// Connections of others refused: their certificate names nobody.
+    connections_refused_identity_unknown: u64 = 0,
+    /// Connections of others refused: they speak in another's name.
+    connections_refused_identity_not_host: u64 = 0,
+    /// Connections of others refused by them: they do not believe this host's certificate.
+    connections_refused_disbelieved: u64 = 0,
+    /// Connections of others refused: this host's own certificate cannot be used.
+    connections_refused_certificates_unusable: u64 = 0,
+    /// Files of the progress directory that are no page, or one too many of their user.
+    refused_pages: u64 = 0,
+    /// Connections that a page names and another user has.
+    refused_sockets: u64 = 0,
+    /// Times that a page was ignored for a while because the kernel counted otherwise.
+    ignored_pages: u64 = 0,
+    /// Jobs that found no place among those of all users.
+    crowded_jobs: u64 = 0,
+    /// Flows that found none.
+    crowded_flows: u64 = 0,
+    /// Jobs that gave their places to those of who has fewer.
+    given_jobs: u64 = 0,
+    /// Flows that did.
+    given_flows: u64 = 0,
+    /// Progress pages that did.
+    given_pages: u64 = 0,
+    /// Pages none of whose connections has existed for long.
+    forgotten_pages: u64 = 0,
+    /// Links that a holder told of without being asked.
+    refused_views: u64 = 0,
+    /// Words of holders that are not believed.
+    refused_feedback: u64 = 0,
     /// Datagrams sent to switches.
     datagrams_sent: u64 = 0,
     /// Of them, those that repeat one without an echo.
@@ -213,6 +258,27 @@ counters! {
     cpu_stats_ns: u64 = 0,
     /// Processor time of deciding, in nanoseconds.
     cpu_schedule_ns: u64 = 0,
+}
+
+impl Counters {
+    /// Takes over how many connections of others were refused so far.
+    pub fn refused_connections(&mut self, counts: &[(Reason, u64)]) {
+        self.connections_refused_protocol = 0;
+        self.connections_refused_cert_expired = 0;
+        for (reason, count) in counts {
+            match reason {
+                Reason::Network => self.connections_refused_network = *count,
+                Reason::Places | Reason::Silent | Reason::Protocol => self.connections_refused_protocol += count,
+                Reason::NoCertificate => self.connections_refused_no_certificate = *count,
+                Reason::UnknownAuthority => self.connections_refused_unknown_authority = *count,
+                Reason::Expired | Reason::NotYetValid => self.connections_refused_cert_expired += count,
+                Reason::Unnamed => self.connections_refused_identity_unknown = *count,
+                Reason::Other => self.connections_refused_identity_not_host = *count,
+                Reason::Disbelieved => self.connections_refused_disbelieved = *count,
+                Reason::Unready => self.connections_refused_certificates_unusable = *count,
+            }
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! What packages hold beside programs and files of the repository: completions, manual pages, a changelog, rules and dashboards.
+//! What packages hold beside programs and files of the repository: completions, manual pages, a changelog, rules and dashboards,
+//! the bill of materials.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -49,6 +50,7 @@ pub(super) fn all(build: &Path) -> Result<(), String> {
         write(&stage.join(format!("man/sluice-testbed/{program}.1")), &page)?;
     }
     monitoring(&stage.join("monitoring"))?;
+    crate::sbom::write(&stage.join("sluice.cdx.json"))?;
     write(&stage.join("copyright"), &(read("deploy/packages/copyright")? + "\n" + &read("LICENSE-MIT")?))?;
     let when = output("date", &["-u", "-R", "-d", &format!("@{}", epoch()?)])?;
     write(
@@ -121,7 +123,8 @@ mod tests {
         let staged = COMPLETIONS.iter().map(|(_, file)| (*file).to_owned());
         let staged = staged.chain(PAGES.iter().map(|(_, _, folder)| format!("{folder}/*")));
         let more =
-            ["man/sluice-testbed/*", "changelog", "copyright", "monitoring/**/*", "libraries/*.so"].map(str::to_owned);
+            ["man/sluice-testbed/*", "changelog", "copyright", "monitoring/**/*", "libraries/*.so", "sluice.cdx.json"]
+                .map(str::to_owned);
         let mut staged: Vec<String> = staged.chain(more).collect();
         staged.sort();
         staged.dedup();

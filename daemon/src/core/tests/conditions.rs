@@ -55,6 +55,13 @@ fn raise(code: ConditionCode, site: &mut Site) {
                 Some(Inbound::Feedback { holder, feedback: feedback.clone(), at: now(ms).mono })
             });
         }
+        ConditionCode::FeedbackDoubted => {
+            // Another process with every word, on one connection.
+            ms = alone(site, 1_200, |ms| {
+                let feedback = Feedback { boot: BootId(ms), warm: true, ..Feedback::default() };
+                Some(Inbound::Feedback { holder, feedback, at: now(ms).mono })
+            });
+        }
         ConditionCode::EnforcementFallback => site.core.note_tier(1, Tier::SetSockOpt, &["no BTF".into()]),
         ConditionCode::EnforcementNone => site.core.note_tier(1, Tier::None, &["no BPF".into()]),
         ConditionCode::NetnsUncovered => {
@@ -91,6 +98,20 @@ fn raise(code: ConditionCode, site: &mut Site) {
             let fabric = Rc::new(crate::fabric::Fabric::new(&site.core.config, None, &[card]));
             site.core.reload(site.core.loaded.clone(), fabric);
         }
+        ConditionCode::LinkSpeedDiffers => {
+            let card = crate::interfaces::Interface {
+                name: "eth0".into(),
+                card: "eth0".into(),
+                addresses: vec![std::net::Ipv4Addr::new(10, 0, 0, 1).into()],
+                speed: Some(Rate::mbps(10)),
+                up: true,
+            };
+            let link = crate::config::LinkEntry { name: "eth0".into(), gbps: Some(100.0), ..Default::default() };
+            let config = Config { links: vec![link], ..site.core.config.clone() };
+            let fabric = Rc::new(crate::fabric::Fabric::new(&config, None, &[card]));
+            assert_eq!(fabric.links[0].capacity, Some(Rate::mbps(10).payload()));
+            site.core.reload(site.core.loaded.clone(), fabric);
+        }
         ConditionCode::RoutesUnprobed => site.core.config.probe.routes = true,
         ConditionCode::PlanRejected => {
             let job = site.core.monitor.jobs.values_mut().next().expect("one");
@@ -105,6 +126,22 @@ fn raise(code: ConditionCode, site: &mut Site) {
         ConditionCode::PeersOpen => {
             site.core.config.peer.open = true;
             site.core.judge_peers(1);
+        }
+        ConditionCode::Unauthenticated => {
+            site.core.config.unauthenticated = true;
+            site.core.config.tls = Default::default();
+            site.core.config.switches[0].address = crate::config::value::HostPort::parse("10.9.9.9:1").expect("good");
+            site.core.judge_peers(1);
+        }
+        ConditionCode::CertExpired | ConditionCode::CertExpiresSoon | ConditionCode::CertificatesUnusable => {
+            use sluice_identity::{Fault, Life, Standing};
+            let life = match code {
+                ConditionCode::CertExpired => Some(Life::Over),
+                ConditionCode::CertExpiresSoon => Some(Life::Soon),
+                _ => None,
+            };
+            let fault = life.is_none().then(|| Fault::KeyMode { path: "/k".into(), mode: 0o644 });
+            site.core.judge_certificate(1, Some(Standing { life, fault, ..Standing::default() }));
         }
         ConditionCode::RdmaUnmanaged => {
             let root = tempfile::tempdir().expect("a directory");

@@ -77,6 +77,7 @@ fn source(site: &Site) -> PathSource {
     fabric.way(tuple.outgoing(fabric.host), &tuple).expect("covered").source
 }
 
+/// Promises: P-32
 #[test]
 fn probes_find_the_path_and_notice_another_without_matching_everything_again() {
     NETWORK.with_borrow_mut(|network| network.spine = 4);

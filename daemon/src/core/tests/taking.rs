@@ -5,7 +5,7 @@ use sluice_ebpf::SocketEventKind;
 use sluice_ebpf::NotTaken;
 
 use super::*;
-use crate::monitor::may_take;
+use crate::monitor::shares::may_take;
 use crate::testing::{cookie, known};
 
 /// Host 0 with a process whose connection nobody has captured yet.

@@ -213,6 +213,7 @@ fn anywhere() -> SocketAddr {
     ([127, 0, 0, 1], 0).into()
 }
 
+/// Promises: P-16, P-26
 #[tokio::test]
 async fn by_calls_hosts_see_each_other_and_the_switch_that_comes_back() {
     let calls = Calls::new("c", 1);
@@ -327,6 +328,7 @@ async fn by_datagrams(loss: u64) {
     assert_ne!(first.boot, again.boot);
 }
 
+/// Promises: P-16, P-26
 #[tokio::test]
 async fn by_datagrams_hosts_see_each_other_and_the_switch_that_comes_back() {
     by_datagrams(0).await;
@@ -337,6 +339,7 @@ async fn the_same_where_datagrams_are_lost_and_doubled_and_come_with_noise() {
     by_datagrams(LOSS).await;
 }
 
+/// Promises: P-18
 #[tokio::test]
 async fn a_switch_that_says_nothing_or_lives_in_another_slot_is_lost() {
     // Bound, and nobody reads it.

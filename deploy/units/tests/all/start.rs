@@ -122,6 +122,21 @@ fn services_schedule_two_jobs_reload_keep_their_mode_and_coast_over_a_restart() 
     site.end();
 }
 
+/// In a user namespace of its own, as its unit has it, no capability stands for a limit that this machine may not raise.
+#[test]
+fn a_switch_serves_in_time_under_its_unit() {
+    if !privileged() {
+        return;
+    }
+    if !sluice_units::confine::may_raise_limits().expect("capabilities") {
+        return skip!(Thing, "no CAP_SYS_RESOURCE, so the unit's LimitRTPRIO cannot be raised");
+    }
+    let site = Site::only_switch();
+    let switch = site.switch.as_ref().expect("it has one");
+    decides_in_time(switch.pid().expect("it runs"), "sluice-switch");
+    site.end();
+}
+
 #[test]
 fn a_fresh_installation_only_looks_and_its_watchdog_sees_a_hanging_daemon() {
     if !privileged() {

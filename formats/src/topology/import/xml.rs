@@ -66,7 +66,7 @@ impl<'a> Tags<'a> {
                     Err(self.refuse("the document ends in the middle"))
                 };
             };
-            if self.open.is_empty() && !rest[..start].trim().is_empty() {
+            if self.open.is_empty() && rest.get(..start).is_some_and(|between| !between.trim().is_empty()) {
                 return Err(self.refuse("text outside the document"));
             }
             self.at += start;

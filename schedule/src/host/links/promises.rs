@@ -1,11 +1,11 @@
 //! Other hosts' promises on a link: what they come to, and how much a new view of them differs from the one before.
 
 use super::super::change::{Change, counted_on};
-use super::Link;
+use super::{Link, Links, ViewState};
 use crate::event::Now;
 use crate::message::{FlowPromise, Rank};
 use crate::policy::{JobLoad, Other};
-use crate::units::{JobId, Nanos, Rate};
+use crate::units::{HolderId, JobId, LinkId, Nanos, Rate};
 
 /// How much bandwidth moved between two views of those that have something left to send; `None` if other rounds are there, or
 /// they come in another order.
@@ -29,6 +29,21 @@ fn rounds(others: &[Other]) -> impl Iterator<Item = &[Other]> {
 /// Which round it is, and whether it was promoted.
 fn round(of: &[Other]) -> Option<(bool, JobId)> {
     of.first().map(|other| (other.rank.ordinary, other.rank.job))
+}
+
+impl Links {
+    /// Does any path, or what this host receives by, cross this link?
+    pub fn know(&self, link: LinkId) -> bool {
+        self.index.contains_key(&link)
+    }
+
+    /// Takes the silence of a holder for an empty table (a mutant).
+    pub fn forget_silent(&mut self) {
+        let Links { all, holders, .. } = self;
+        let state = |holder: Option<HolderId>| holder.and_then(|holder| holders.get(&holder)).map(|view| view.state);
+        let silent = |link: &&mut Link| state(link.holder).is_some_and(|state| state != ViewState::Fresh);
+        all.iter_mut().filter(silent).for_each(Link::forget);
+    }
 }
 
 impl Link {

@@ -118,18 +118,6 @@ proptest! {
             prop_assert_eq!(statement(&again, &ids), Ok(read));
         }
     }
-
-    #[test]
-    fn mutated_bytes_are_answered(given in statements(), at in any::<prop::sample::Index>(), byte: u8, cut: bool) {
-        let ids = ids();
-        let mut bytes = entry(&given, &ids).unwrap().encode_to_vec();
-        let at = at.index(bytes.len());
-        bytes[at] = byte;
-        bytes.truncate(if cut { at } else { bytes.len() });
-        if let Ok(read) = TableEntry::decode(bytes.as_slice()) {
-            let _ = statement(&read, &ids);
-        }
-    }
 }
 
 #[test]

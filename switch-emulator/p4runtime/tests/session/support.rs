@@ -154,6 +154,7 @@ impl Running {
             lead: Nanos(SLOT.0 / 4),
             poll: Duration::from_millis(100),
         };
+        #[allow(clippy::disallowed_methods, reason = "a test is over before it could grow")]
         let (tell, news) = mpsc::unbounded_channel();
         let (stop, stopped) = oneshot::channel::<()>();
         let tell = move |news: News| drop(tell.send(news));

@@ -1,6 +1,8 @@
 //! The stories of `vectors/`: what each tells is written down in `told` by hand, not taken from the twin. The files are what
 //! this says (`SLUICE_WRITE_VECTORS=1` writes them anew), and the twin does what the files say.
 
+#![allow(clippy::disallowed_methods, reason = "it compares files")]
+
 mod told;
 
 use std::path::Path;

@@ -41,7 +41,8 @@ pub struct Host {
 pub struct Site {
     /// The hosts.
     pub hosts: Vec<Host>,
-    switch: Option<Service>,
+    /// `sluice-switch`, where there is one.
+    pub switch: Option<Service>,
     /// The network.
     pub fabric: Rc<Fabric>,
     /// `sluice-job` and the daemons.
@@ -62,6 +63,13 @@ impl Site {
             site.hosts.push(host);
         }
         site.hosts.iter_mut().for_each(Host::start);
+        site
+    }
+
+    /// The switch without hosts.
+    pub fn only_switch() -> Site {
+        let mut site = Site::build();
+        site.switch = Some(site.start_switch());
         site
     }
 
@@ -92,7 +100,7 @@ impl Site {
         let device = fabric.layout.links.iter().find(|link| link.from.node == host.at).expect("a card");
         let cgroup = fabric.cgroups.jobs(host.at).path().display().to_string();
         format!(
-            "mode = \"active\"\ntopology = \"/etc/sluice/topology.json\"\n\
+            "unauthenticated = true\nmode = \"active\"\ntopology = \"/etc/sluice/topology.json\"\n\
              [node]\nname = {:?}\n{COMMON}instance = {:?}\n[clock]\nrequire_sync = false\n[capture]\ncgroups = [{cgroup:?}]\n\
              interfaces = [{:?}]\n[peer]\nlisten = [\"{}:9604\"]\npeers = [\"{MANAGEMENT_NETWORK}\"]\n\
              networks = [\"{MANAGEMENT_NETWORK}\"]\n[[links]]\nname = {:?}\ngbps = 0.2\n\
@@ -111,7 +119,7 @@ impl Site {
         put(&root, "etc/sluice/topology.json", &topology_json(&self.fabric.spec, &self.fabric.layout, false));
         let at = self.fabric.management_address;
         let text = format!(
-            "version = 1\n{COMMON}peers = [\"{MANAGEMENT_NETWORK}\"]\ntopology = \"/etc/sluice/topology.json\"\n\
+            "version = 1\nunauthenticated = true\n{COMMON}peers = [\"{MANAGEMENT_NETWORK}\"]\ntopology = \"/etc/sluice/topology.json\"\n\
              [clock]\nrequire_sync = false\n[listen]\ngrpc = \"{at}:9604\"\nhttp = \"127.0.0.1:9606\"\n\
              [[switches]]\nname = \"s0\"\nfrom_topology = true\n"
         );
@@ -121,10 +129,6 @@ impl Site {
         let mut service = Service::new(Path::new(LAUNCHER), (unit, Vec::new()), &root, &log).expect("a service");
         let ns = &self.fabric.management;
         service.start(PATIENCE, |command| spawn(ns, command, None)).unwrap_or_else(|e| panic!("{e}"));
-        // In a user namespace of its own no capability stands for the limit that this machine may not raise.
-        if sluice_units::confine::may_raise_limits().expect("capabilities") {
-            super::decides_in_time(service.pid().expect("it runs"), "sluice-switch");
-        }
         service
     }
 

@@ -1,0 +1,311 @@
+//! The invariants of a host's orders and announcements, checked at every single one, and what the checks remember.
+//!
+//! Numbers: 1 own link, 2 fabric links, 3 leases, 4 floor and expiry, 5 fairness, 6 slots, 7 nothing held for nothing,
+//! 8 orders for recycled rows, 9 bounds, 10 steps, 11 storms, 12 tables, 13 stalls, 14 conservation, 15 a job's hosts hear each
+//! other, 16 routes, 17 everybody is reached again, 18 a healed core gets on.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use sluice_schedule::message::{Announcement, Feedback, FlowPromise};
+use sluice_schedule::units::{BootId, Bytes, FlowId, HolderId, HostId, LinkId, Nanos, Rate, Slot};
+use sluice_schedule::{ClockTrust, Now};
+
+use crate::options::Options;
+use crate::routes::LEARNING;
+use crate::tables::Counted;
+use crate::world::World;
+
+/// A broken invariant.
+#[derive(Debug)]
+pub struct Violation {
+    /// The number of the invariant.
+    pub invariant: u8,
+    /// When, from the beginning of the run.
+    pub at: Nanos,
+    /// The same in slots.
+    pub slot: u64,
+    /// What was seen.
+    pub what: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "invariant {} at {} (slot {} of the run): {}", self.invariant, self.at, self.slot, self.what)
+    }
+}
+
+/// What a daemon heard last of a holder.
+pub struct Heard {
+    pub at: Nanos,
+    /// The last answer whose views count.
+    pub last: Feedback,
+}
+
+/// What the checks remember.
+pub struct Measures {
+    /// Slots for which all must be well until calm bounds hold.
+    pub rest: u64,
+    pub heard: BTreeMap<(usize, HolderId), Heard>,
+    /// How often a flow was asked for since an answer came to its host.
+    pub asked: BTreeMap<FlowId, u32>,
+    spoken: BTreeMap<(usize, BootId, HolderId), (Slot, u64)>,
+    /// Highest sequence number that reached a holder's process of a host's.
+    pub reached: BTreeMap<(BootId, BootId), u64>,
+    /// Since when a cable has been promised too much.
+    pub over_since: Vec<Option<Nanos>>,
+    pub last_kernel: Nanos,
+    pub honest: bool,
+    /// What double buffers counted, by process of the holder and host.
+    pub counted: BTreeMap<(BootId, HostId), Counted>,
+    /// For how many slots in a row links have been promised too much.
+    pub promised_over: BTreeMap<(LinkId, bool), u64>,
+    /// What each host said in its slot so far, and since when nothing moved there.
+    pub said_in_slot: BTreeMap<usize, u64>,
+    pub moved: Nanos,
+    /// When the core could talk again, and how many rounds its job had finished twenty slots later.
+    pub core_ready: Option<Nanos>,
+    pub core_rounds: Option<u64>,
+}
+
+impl Measures {
+    pub fn new(options: &Options, cables: usize) -> Measures {
+        Measures {
+            // Two for leases, two for views, two to be warm again.
+            rest: 7 + if options.planes > 1 { LEARNING } else { 0 },
+            heard: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            spoken: BTreeMap::new(),
+            reached: BTreeMap::new(),
+            over_since: vec![None; cables],
+            last_kernel: Nanos::ZERO,
+            honest: options.jobs.iter().all(|job| job.claim_percent == 100),
+            counted: BTreeMap::new(),
+            promised_over: BTreeMap::new(),
+            said_in_slot: BTreeMap::new(),
+            moved: Nanos::ZERO,
+            core_ready: None,
+            core_rounds: None,
+        }
+    }
+}
+
+impl World {
+    /// Do the bounds of the calm hold?
+    pub fn settled(&self) -> bool {
+        self.settled_at.is_some()
+    }
+
+    /// Looks whether they begin to: no clock is waited for, everybody who can be is connected, and that for a while.
+    pub fn settle(&mut self) {
+        if self.settled_at.is_some() || self.options.core.is_some() {
+            return;
+        }
+        if self.options.faultless() {
+            self.settled_at = Some(self.now).filter(|now| *now >= self.slot.times(12));
+            return;
+        }
+        if !self.calm {
+            return;
+        }
+        let lasting = self.options.lasting.map(|lasting| lasting.host);
+        let waits = |clock: &crate::actors::Clock, grid: &sluice_schedule::clock::SlotClock| {
+            grid.until_edge(clock.wall(self.now)) > self.slot
+        };
+        let waiting = self.cluster.daemons.iter().any(|daemon| waits(&daemon.clock, &daemon.grid))
+            || self.cluster.holders.iter().any(|holder| waits(&holder.clock, &holder.grid));
+        let talking = (0..self.cluster.daemons.len()).filter(|host| Some(*host) != lasting);
+        let reached = |host: usize| (0..self.cluster.holders.len()).all(|holder| self.is_connected(host, holder));
+        if waiting || !talking.into_iter().all(reached) {
+            self.unsettled = self.now;
+        } else if self.now.minus(self.unsettled) >= self.slot.times(self.measures.rest) {
+            self.settled_at = Some(self.now);
+        }
+    }
+
+    /// At the end of a run: it came to rest, and what is measured over all of it is right.
+    pub fn check_end(&mut self) {
+        match self.options.core {
+            Some(_) => self.check_core_end(),
+            None if self.settled_at.is_none() => {
+                self.blame(17, "not all hosts and holders are connected long after all faults".into());
+            }
+            None => self.check_windows(),
+        }
+    }
+
+    /// A slot began for a daemon.
+    pub fn note_slot(&mut self, host: usize) {
+        let own = self.cluster.kernel.flows.iter().filter(|flow| flow.open && flow.host == host);
+        let orders = own.filter_map(|flow| Some((flow.id, flow.order?.rate))).collect();
+        self.measures.said_in_slot.remove(&host);
+        let daemon = &mut self.cluster.daemons[host];
+        daemon.orders.rotate_right(1);
+        daemon.orders[0] = orders;
+        for best in daemon.best.values_mut().filter(|best| best.last() != Some(&0.0)) {
+            best.push(0.0);
+            let surplus = best.len().saturating_sub(64);
+            best.drain(..surplus);
+        }
+    }
+
+    /// Best rates of the slot, as the daemon reads them.
+    pub fn note_rates(&mut self, host: usize) {
+        let own = self.cluster.kernel.flows.iter().filter(|flow| flow.open && flow.host == host);
+        for flow in own {
+            let best = self.cluster.daemons[host].best.entry(flow.id).or_insert_with(|| vec![0.0]);
+            best.iter_mut().last().into_iter().for_each(|last| *last = last.max(flow.rate));
+        }
+    }
+
+    pub fn note_heard(&mut self, host: usize, holder: HolderId, feedback: &Feedback) {
+        for answer in &feedback.routes {
+            self.measures.asked.remove(&answer.flow);
+        }
+        match self.measures.heard.get_mut(&(host, holder)) {
+            Some(known) => {
+                known.at = self.now;
+                if feedback.warm {
+                    known.last = feedback.clone();
+                }
+            }
+            None => {
+                self.measures.heard.insert((host, holder), Heard { at: self.now, last: feedback.clone() });
+            }
+        }
+    }
+
+    /// Invariants 1, 4 and 10, after each single order.
+    pub fn check_order(&mut self, host: usize, now: Now, at: usize, before: Option<Rate>) {
+        let rate = self.cluster.kernel.flows[at].order.map_or(Rate::ZERO, |order| order.rate);
+        let kernel = &self.cluster.kernel;
+        let flow = &kernel.flows[at];
+        let slowest = flow.path.iter().map(|&link| kernel.cables[link].capacity).min().unwrap_or(Rate::ZERO);
+        let config = &self.cluster.daemons[host].config;
+        // Whoever ever crossed a link may still be counted there, by a lease or an old view; where a clock was stepped, twice
+        // in a double buffer.
+        let twins = &self.cluster.twins;
+        let crowd = |link: &usize| {
+            let crosses = |own: &usize| own == link || twins.get(own) == Some(link);
+            let flows = kernel.flows.iter().filter(|other| other.path.iter().any(crosses)).count() as u64;
+            if self.options.double_buffer { 2 * flows } else { flows }
+        };
+        let floor = |link: &usize| {
+            let (capacity, crowd) = (kernel.cables[*link].capacity, crowd(link).max(1));
+            let alone = config.floor.max(capacity.times(config.floor_ratio)).min(capacity.share(10));
+            alone
+                .min(capacity.share(10 * crowd).max(Rate::mbps(1)))
+                .min(capacity.times(1.0 - config.reserve).share(crowd))
+        };
+        let least = flow.path.iter().map(floor).min().unwrap_or(Rate::ZERO);
+        if rate > slowest || rate < Rate(least.0 - least.0 / 100) {
+            return self.blame(4, format!("host {host} orders {rate} for {}, path {slowest}, floor {least}", flow.id));
+        }
+        // Lowering one order of several cannot do harm; what is raised must fit.
+        if before.is_none_or(|before| rate > before) {
+            self.check_egress(host);
+        }
+        self.check_step(host, now, at, rate);
+    }
+
+    /// Invariant 1: what is ordered on the own link fits, but for flows without demand, which keep their floor.
+    pub fn check_egress(&mut self, host: usize) {
+        let daemon = &self.cluster.daemons[host];
+        let Some(brain) = &daemon.brain else { return };
+        // A new daemon does not know the orders of the dead one until it has replaced them all.
+        if daemon.life > 0 && self.now.minus(daemon.born) < self.slot {
+            return;
+        }
+        let kernel = &self.cluster.kernel;
+        let own = kernel.flows.iter().filter(|flow| flow.open && flow.host == host);
+        let sum: u64 = own.filter_map(|flow| flow.live_order(self.now)).map(|rate| rate.0).sum();
+        let idle = brain.flows().filter(|flow| flow.demand <= flow.delivered).count() as u64;
+        let egress = Rate::mbps(self.options.capacity_mbps);
+        let floor = daemon.config.floor.max(egress.times(daemon.config.floor_ratio)).min(egress.share(10));
+        if sum > egress.0 + idle * floor.0 {
+            self.blame(1, format!("host {host} ordered {} on its own {egress} in all", Rate(sum)));
+        }
+    }
+
+    fn check_step(&mut self, host: usize, now: Now, at: usize, rate: Rate) {
+        let daemon = &self.cluster.daemons[host];
+        let flow = &self.cluster.kernel.flows[at];
+        let Some(brain) = &daemon.brain else { return };
+        let busy: Vec<_> = brain.flows().filter(|flow| flow.demand > flow.delivered).collect();
+        let Some(status) = busy.iter().find(|status| status.spec.flow == flow.id) else { return };
+        let slots = |n: f64| self.slot.scaled(n);
+        let (mut stale, mut share) = (false, u64::MAX);
+        for hop in &status.spec.path {
+            let own = busy.iter().filter(|other| other.spec.path.iter().any(|h| h.link == hop.link)).count() as u64;
+            let heard = hop.holder.and_then(|holder| self.measures.heard.get(&(host, holder)));
+            let view = heard.and_then(|heard| heard.last.links.iter().find(|view| view.link == hop.link));
+            // A promise says when it ends (within half a millisecond); after that it takes nothing of a share.
+            let lasts = |until: Nanos| until == Nanos::ZERO || until > now.wall.plus(Nanos(500_000));
+            let counts = |flow: &&FlowPromise| flow.rate(0) > Rate::ZERO && lasts(flow.until);
+            let others = view.map_or(0, |view| view.flows.iter().filter(counts).count());
+            let age = heard.map(|heard| self.now.minus(heard.at).minus(now.into_slot));
+            // Held views only: later ones are given up slot by slot, and without any the own links alone decide.
+            let held = age.is_some_and(|age| age > slots(1.6) && age < slots(self.options.horizon as f64 - 2.0));
+            stale |= hop.holder.is_some() && held;
+            share = share.min(hop.capacity.0 / (own + others as u64));
+        }
+        let before = daemon.orders[0].get(&flow.id).copied().unwrap_or(Rate::ZERO);
+        let best = daemon.best.get(&flow.id).into_iter().flatten().fold(0.0, |a: f64, b| a.max(*b));
+        // A host measures a slot's bytes from wake-up to wake-up: an eighth of a slot more or less.
+        let limit = (before.0 as f64).max(best * 1.13) * daemon.config.max_step_up;
+        if stale && daemon.trust == ClockTrust::Trusted && rate.0 as f64 > limit.max(share as f64) * 1.01 + 1.0 {
+            let why = format!("had {before}, delivered {}, share {}", Rate(best as u64), Rate(share));
+            self.blame(10, format!("host {host} raises {} to {rate} on an old view: {why}", flow.id));
+        }
+    }
+
+    /// Invariants 6, 11 and 14 of what a host says.
+    pub fn check_announcement(&mut self, host: usize, now: Now, holder: HolderId, said: &Announcement) {
+        for question in &said.routes {
+            *self.measures.asked.entry(question.flow).or_default() += 1;
+        }
+        let key = (host, said.boot, holder);
+        if let Some((slot, seq)) = self.measures.spoken.insert(key, (said.slot, said.seq))
+            && (said.slot.since(slot) < 0 || said.seq <= seq)
+        {
+            return self
+                .blame(6, format!("host {host} says slot {} after {slot}, seq {} after {seq}", said.slot, said.seq));
+        }
+        let gap = self.cluster.daemons[host].config.announce_gap;
+        let spoken = self.cluster.daemons[host].spoken.entry(holder).or_default();
+        // By the monotonic clock: a step of the other one makes a slot longer.
+        spoken.push(now.mono);
+        spoken.retain(|at| now.mono.minus(*at) < self.slot);
+        let (count, most) = (spoken.len() as u64, self.slot.0 / gap.0 + 2);
+        self.report.announcements += 1;
+        self.check_quiet(host);
+        if count > most && self.calm {
+            return self.blame(11, format!("host {host} says {count} things to {holder} within a slot"));
+        }
+        for promise in &said.flows {
+            let Some(at) = self.cluster.kernel.find(promise.flow) else { continue };
+            let real = self.cluster.kernel.flows[at].delivered;
+            let long = promise.rates.len() > self.options.horizon;
+            if long || promise.delivered > promise.demand || promise.delivered.0 as f64 > real + 1.0 {
+                let what = format!("{} of {}, really {}", promise.delivered, promise.demand, Bytes(real as u64));
+                return self.blame(14, format!("host {host} says {} has delivered {what}", promise.flow));
+            }
+        }
+    }
+
+    /// Invariant 11: where nothing has moved for three slots a host says one thing to each holder in a slot, and two more.
+    fn check_quiet(&mut self, host: usize) {
+        let said = self.measures.said_in_slot.entry(host).or_default();
+        *said += 1;
+        let said = *said;
+        let running = self.cluster.jobs.iter().any(|job| job.running);
+        let still = !running && self.now.minus(self.measures.moved) > self.slot.times(3);
+        let most = self.cluster.holders.len() as u64 + 2;
+        if still {
+            self.report.most_said_at_rest = self.report.most_said_at_rest.max(said);
+        }
+        if still && said > most && self.calm {
+            self.blame(11, format!("host {host} says {said} things in a slot in which nothing moves, {most} are due"));
+        }
+    }
+}

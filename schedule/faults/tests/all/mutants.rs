@@ -1,0 +1,31 @@
+//! Every defect that can be planted is noticed, and soon.
+
+use sluice_faults::{Mode, Mutant, Options, run};
+
+/// The seeds that are always run.
+const SEEDS: u64 = 200;
+
+/// The first seed that notices a defect.
+fn noticed(mutant: Mutant) {
+    let seeds = (0..SEEDS).flat_map(|seed| [(seed, Mode::Safety), (seed, Mode::Liveness)]);
+    let found = seeds.into_iter().find_map(|(seed, mode)| {
+        let options = Options::from_seed(seed, mode, 1);
+        let wrong = run(&options, Some(mutant)).violation?;
+        // It is the defect that is noticed, and nothing else.
+        run(&options, None).violation.is_none().then_some((seed, mode, wrong))
+    });
+    match found {
+        Some((seed, mode, wrong)) => println!("{mutant:?}: {mode:?}, seed {seed}, {wrong}"),
+        None => panic!("{mutant:?} was not noticed in {SEEDS} seeds of each mode"),
+    }
+}
+
+#[test]
+fn planted_defects_of_holders_and_hosts_are_noticed() {
+    Mutant::ALL.iter().step_by(2).for_each(|mutant| noticed(*mutant));
+}
+
+#[test]
+fn other_planted_defects_are_noticed() {
+    Mutant::ALL.iter().skip(1).step_by(2).for_each(|mutant| noticed(*mutant));
+}

@@ -1,0 +1,413 @@
+//! What rows stand on: a fabric with daemons and a job that always has data to send, and what is seen of its flows.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use sluice_schedule::{Bytes, Nanos, Rate};
+use sluice_wire::snapshot::{ConditionCode, FlowState, Snapshot};
+
+use crate::experiment::Bench;
+use crate::experiment::capacity::queue;
+use crate::experiment::live::{FlowSample, Live};
+use crate::fabric::FabricSpec;
+use crate::job::{self, Arch};
+use crate::run::{Binaries, JobPlan, Placement, Policy, RunError, RunPlan, write};
+
+/// Hosts of the usual fabric: one that sends and those that receive.
+pub const HOSTS: usize = 4;
+/// Connections that one process of a job opens.
+const FLOWS_EACH: usize = 1024;
+/// For flows to be captured, on a machine that builds at the same time.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How large a row is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// As the table says.
+    Full,
+    /// Fewer cases and repeats, so that the core rows together take some seven minutes.
+    Core,
+    /// One small case of each kind, for the tests that always run.
+    Small,
+}
+
+/// What every row is given.
+#[derive(Debug)]
+pub struct Ground<'a> {
+    /// Programs and a directory.
+    pub bench: &'a Bench<'a>,
+    /// Of the choices that are drawn.
+    pub seed: u64,
+    /// How large.
+    pub size: Size,
+    /// The programs of other builds, for rolling upgrades.
+    pub others: &'a [Binaries],
+    /// Cells of B1 by name; none: the usual three.
+    pub cells: &'a [String],
+    /// How long a row that has no end of its own takes.
+    pub minutes: f64,
+}
+
+/// Why a row has no figures.
+#[derive(Debug, thiserror::Error)]
+pub enum Unrun {
+    /// This machine lacks something, or nobody gave it.
+    #[error("{0}")]
+    Lacks(String),
+    /// Something that the row needs did not work.
+    #[error(transparent)]
+    Broken(#[from] RunError),
+}
+
+impl From<crate::fabric::FabricError> for Unrun {
+    fn from(error: crate::fabric::FabricError) -> Unrun {
+        Unrun::Broken(error.into())
+    }
+}
+
+/// Flows, links and settings of a stage.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// What its files are called.
+    pub name: String,
+    /// Flows that host 0 sends, to the others by turns.
+    pub flows: usize,
+    /// Link rate.
+    pub rate: Rate,
+    /// How often the job tells of its flows, ms.
+    pub sample_ms: u64,
+    /// Each switch has a process in its own namespace.
+    pub own_switches: bool,
+    /// The kernel's floor of the daemons, where not their default.
+    pub floor: Option<Rate>,
+    /// Congestion control that the job asks for.
+    pub tcp: String,
+    /// More settings of every daemon, TOML text.
+    pub more: String,
+}
+
+impl Setting {
+    /// So many flows on links of this rate, looked at as often as their number bears.
+    pub fn of(name: &str, flows: usize, rate: Rate) -> Setting {
+        Setting {
+            name: name.into(),
+            flows,
+            rate,
+            sample_ms: if flows > 64 { 20 } else { 4 },
+            own_switches: false,
+            floor: None,
+            tcp: "cubic".into(),
+            more: String::new(),
+        }
+    }
+
+    /// A parameter-server job without an end: workers on host 0, servers on the others.
+    pub fn plan(&self) -> (RunPlan, Placement) {
+        let fabric = FabricSpec::star(HOSTS, self.rate, queue(self.rate));
+        // A round of half a minute, so that data is always there to send.
+        let bytes = fabric.payload(self.rate).over(Nanos::from_millis(30_000));
+        let workers = self.flows.div_ceil(FLOWS_EACH).max(1);
+        let servers = self.flows.div_ceil(workers);
+        let job = JobPlan { arch: Arch::Ps, servers, ..JobPlan::ring("steady", workers, bytes, 10_000) };
+        let place =
+            Placement { workers: vec![0; workers], servers: (0..servers).map(|i| 1 + i % (HOSTS - 1)).collect() };
+        let plan = RunPlan {
+            name: self.name.clone(),
+            fabric,
+            jobs: vec![job],
+            learned_routes: self.own_switches,
+            floor: self.floor,
+            tcp: self.tcp.clone(),
+            ..RunPlan::default()
+        };
+        (plan, place)
+    }
+}
+
+/// A stage: everything of a [`Setting`], running and captured.
+#[derive(Debug)]
+pub struct Stage {
+    /// Fabric, daemons, job.
+    pub live: Live,
+    /// What was asked for.
+    pub plan: RunPlan,
+    /// Where its files are.
+    pub dir: PathBuf,
+}
+
+impl Ground<'_> {
+    /// One of two sizes; the core's is the full one.
+    pub fn sized<T>(&self, full: T, small: T) -> T {
+        if self.size == Size::Small { small } else { full }
+    }
+
+    /// One of three sizes.
+    pub fn core_sized<T>(&self, full: T, core: T, small: T) -> T {
+        match self.size {
+            Size::Full => full,
+            Size::Core => core,
+            Size::Small => small,
+        }
+    }
+
+    /// The same programs with a directory of its own for a stage, emptied.
+    pub fn bench(&self, name: &str) -> Result<Bench<'_>, RunError> {
+        let dir = self.bench.dir.join(name);
+        // What an earlier try left would be read as settings.
+        drop(std::fs::remove_dir_all(&dir));
+        std::fs::create_dir_all(&dir).map_err(RunError::io(format!("creating {}", dir.display())))?;
+        Ok(Bench { binaries: self.bench.binaries, dir, stop: self.bench.stop })
+    }
+
+    /// Starts everything and waits until all flows of host 0 are captured and have settled.
+    ///
+    /// # Errors
+    /// [`Unrun::Lacks`] where the kernel enforces nothing; otherwise as a run.
+    pub fn stage(&self, setting: &Setting) -> Result<Stage, Unrun> {
+        self.stage_with(setting, |_| {})
+    }
+
+    /// The same, with a plan that is changed first.
+    ///
+    /// # Errors
+    /// As [`Ground::stage`].
+    pub fn stage_with(&self, setting: &Setting, change: impl FnOnce(&mut RunPlan)) -> Result<Stage, Unrun> {
+        let bench = self.bench(&setting.name)?;
+        let (mut plan, place) = setting.plan();
+        change(&mut plan);
+        let dir = bench.dir.join("live");
+        if !setting.more.is_empty() {
+            for host in &plan.fabric.hosts {
+                also(&dir, host, &setting.more)?;
+            }
+        }
+        let live = Live::start(&bench, &plan, &place, &sluice(), setting.sample_ms)?;
+        let mut stage = Stage { live, plan, dir };
+        stage.captured()?;
+        stage.live.run_for(Duration::from_secs(2))?;
+        Ok(stage)
+    }
+}
+
+/// The policy of all rows.
+pub fn sluice() -> Policy {
+    Policy::Sluice { policy: None, nic: false }
+}
+
+/// More settings of a host's daemon: what it reads after its own file. `dir` is the session's.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn also(dir: &Path, host: &str, text: &str) -> Result<(), RunError> {
+    let drop_in = dir.join(format!("run-{host}/state/sluiced.d"));
+    std::fs::create_dir_all(&drop_in).map_err(RunError::io(format!("creating {}", drop_in.display())))?;
+    write(&drop_in.join("10-chaos.toml"), text)
+}
+
+/// Milliseconds between two times of CLOCK_MONOTONIC in ns.
+pub fn ms(from: u64, to: u64) -> f64 {
+    to.saturating_sub(from) as f64 / 1e6
+}
+
+impl Stage {
+    /// Waits until all flows of host 0 are managed; when that was, ns.
+    ///
+    /// # Errors
+    /// [`Unrun::Lacks`] where the kernel enforces nothing; otherwise it did not happen in time, or the job failed.
+    pub fn captured(&mut self) -> Result<u64, Unrun> {
+        match self.live.until(0, true, PATIENCE) {
+            Ok(at) => Ok(at),
+            Err(why) if self.holds(0, ConditionCode::EnforcementNone) => {
+                Err(Unrun::Lacks(format!("nothing is enforced here: {why}")))
+            }
+            Err(why) => Err(why.into()),
+        }
+    }
+
+    /// What a host's daemon says of itself; `None`: it does not answer.
+    pub fn snapshot(&self, host: usize) -> Option<Snapshot> {
+        serde_json::from_str(&self.live.daemons.get(host, "/api/v1/snapshot")?).ok()
+    }
+
+    /// Does a host's daemon say that this holds?
+    pub fn holds(&self, host: usize, code: ConditionCode) -> bool {
+        self.snapshot(host).is_some_and(|seen| seen.conditions.iter().any(|condition| condition.code == code))
+    }
+
+    /// Lets the job run until something is so of what a host's daemon says; how long that took, ms. `None`: not in this time.
+    ///
+    /// # Errors
+    /// The job failed.
+    pub fn until(
+        &mut self,
+        host: usize,
+        time: Duration,
+        mut so: impl FnMut(&Snapshot) -> bool,
+    ) -> Result<Option<f64>, RunError> {
+        let began = Instant::now();
+        loop {
+            if self.snapshot(host).is_some_and(|seen| so(&seen)) {
+                return Ok(Some(began.elapsed().as_secs_f64() * 1e3));
+            }
+            if began.elapsed() > time {
+                return Ok(None);
+            }
+            self.live.run_for(Duration::from_millis(10))?;
+        }
+    }
+
+    /// Flows of a host that its daemon says it manages.
+    pub fn managed(&self, host: usize) -> usize {
+        self.snapshot(host).map_or(0, |seen| seen.flows_in(FlowState::Managed))
+    }
+
+    /// When each flow of host 0 was last seen managed after `from`, ms: until it was under plain TCP. Flows that still are
+    /// count as the time until now.
+    pub fn released(&self, from: u64) -> Vec<f64> {
+        self.released_within(from, u64::MAX)
+    }
+
+    /// The same of what was seen until `to`.
+    pub fn released_within(&self, from: u64, to: u64) -> Vec<f64> {
+        released(&self.live.samples, from, to)
+    }
+
+    /// Waits until no flow of host 0 is managed.
+    ///
+    /// # Errors
+    /// Not within ten seconds, or the job failed.
+    pub fn plain(&mut self) -> Result<u64, RunError> {
+        self.live.until(0, false, Duration::from_secs(10))
+    }
+
+    /// The longest silence of a flow of host 0, ms.
+    pub fn silence(&self, from: u64, to: u64) -> f64 {
+        self.live.longest_silence(0, from, to)
+    }
+
+    /// The least that host 0's flows got acknowledged in 10 ms, as a part of their mean over `base`.
+    pub fn least_bin(&self, (from, to): (u64, u64), base: (u64, u64)) -> f64 {
+        let mean = self.live.rate(0, base.0, base.1);
+        least_bin(&self.live.samples, from, to) / mean.max(1e-9)
+    }
+
+    /// Starts a host's daemon again as if it had not been killed often: a loop of crashes is another row's subject.
+    ///
+    /// # Errors
+    /// As [`crate::run::daemons::Daemons::start`].
+    pub fn restart(&mut self, host: usize) -> Result<(), RunError> {
+        // Absent is as good.
+        let _ = std::fs::remove_file(self.live.daemons.hosts[host].run_dir.join("starts.json"));
+        self.live.daemons.restart(&self.live.fabric, host)
+    }
+
+    /// Lines with this event in a host's log.
+    pub fn logged(&self, host: usize, event: &str) -> Vec<String> {
+        let log = self.live.daemons.config(host).with_extension("log");
+        logged(&log, event)
+    }
+
+    /// Time now, as samples have it.
+    pub fn now() -> u64 {
+        job::now()
+    }
+}
+
+/// What lines with this event in a log of JSON lines say.
+pub fn logged(log: &Path, event: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    let lines = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    lines.filter(|line| line["event"] == event).map(|line| line.to_string()).collect()
+}
+
+/// The bound of P-2, ms: two segments at the floor and 20 ms, or three round trips (which these links keep below that).
+pub fn silence_bound(floor: Rate) -> f64 {
+    20.0 + 2.0 * 1500.0 * 8e3 / floor.0.max(1) as f64
+}
+
+fn released(samples: &[FlowSample], from: u64, to: u64) -> Vec<f64> {
+    let mine: Vec<&FlowSample> = samples.iter().filter(|s| s.rank == 0 && s.t_ns >= from && s.t_ns <= to).collect();
+    let flows = mine.first().map_or(0, |s| s.flows.len());
+    let last = |flow: usize| {
+        // The first sample after which it is never managed again.
+        let managed = mine.iter().rposition(|s| s.flows.get(flow).is_some_and(|f| f.1));
+        managed.map_or(0.0, |at| ms(from, mine.get(at + 1).or(mine.get(at)).map_or(from, |s| s.t_ns)))
+    };
+    (0..flows).map(last).collect()
+}
+
+/// Payload Mbit/s of the worst 10 ms.
+fn least_bin(samples: &[FlowSample], from: u64, to: u64) -> f64 {
+    const BIN: u64 = 10_000_000;
+    let total = |s: &FlowSample| s.flows.iter().map(|f| f.0).sum::<u64>();
+    let mine: Vec<(u64, u64)> =
+        samples.iter().filter(|s| s.rank == 0 && s.t_ns >= from && s.t_ns <= to).map(|s| (s.t_ns, total(s))).collect();
+    // What was acknowledged by a time, between two samples in a straight line: samples are not taken at the bins' edges.
+    let at = |t: u64| {
+        let after = mine.partition_point(|(time, _)| *time < t);
+        match (after.checked_sub(1).and_then(|i| mine.get(i)), mine.get(after)) {
+            (Some(&(t0, b0)), Some(&(t1, b1))) => {
+                b0 as f64 + (b1 - b0) as f64 * (t - t0) as f64 / (t1 - t0).max(1) as f64
+            }
+            (_, Some(&(_, b))) | (Some(&(_, b)), None) => b as f64,
+            (None, None) => 0.0,
+        }
+    };
+    let (Some(&(first, _)), Some(&(last, _))) = (mine.first(), mine.last()) else { return 0.0 };
+    let bins = (last - first) / BIN;
+    let rate = |bin: u64| (at(first + (bin + 1) * BIN) - at(first + bin * BIN)) * 8e3 / BIN as f64;
+    (0..bins).map(rate).fold(f64::INFINITY, f64::min)
+}
+
+/// A ring whose rounds take about so long alone on links of this rate, with a pause to compute between them.
+pub fn ring(name: &str, workers: usize, rate: Rate, round: Nanos, compute: Nanos) -> JobPlan {
+    let bytes = Bytes(rate.over(round).0.max(4));
+    JobPlan { compute: vec![compute], ..JobPlan::ring(name, workers, bytes, 1_000_000) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(t_ms: u64, flows: &[(u64, bool)]) -> FlowSample {
+        FlowSample { t_ns: t_ms * 1_000_000, rank: 0, flows: flows.to_vec() }
+    }
+
+    #[test]
+    fn each_flow_is_released_when_it_is_never_managed_again() {
+        let samples = [
+            sample(10, &[(0, true), (0, true)]),
+            sample(14, &[(0, false), (0, true)]),
+            sample(18, &[(0, true), (0, false)]),
+            sample(22, &[(0, false), (0, false)]),
+        ];
+        assert_eq!(released(&samples, 10_000_000, u64::MAX), [12.0, 8.0]);
+        assert_eq!(released(&samples, 20_000_000, u64::MAX), [0.0, 0.0]);
+        assert!(released(&[], 0, 1).is_empty());
+    }
+
+    #[test]
+    fn the_least_bin_is_where_nothing_came() {
+        // 1 MB every 10 ms, but for one bin with nothing.
+        let step = |n: u64| sample(n * 10, &[(1_000_000 * if n > 5 { n - 1 } else { n }, true)]);
+        let samples: Vec<FlowSample> = (0..11).map(step).collect();
+        assert!(least_bin(&samples, 0, u64::MAX).abs() < 1e-9);
+        let even: Vec<FlowSample> = (0..5).map(step).collect();
+        assert!((least_bin(&even, 0, u64::MAX) - 800.0).abs() < 1e-6, "{}", least_bin(&even, 0, u64::MAX));
+        assert_eq!(least_bin(&[], 0, 1), 0.0);
+    }
+
+    #[test]
+    fn two_segments_at_the_floor_and_twenty_milliseconds() {
+        assert!((silence_bound(Rate::mbps(10)) - 22.4).abs() < 1e-9);
+        assert!((silence_bound(Rate::mbps(1)) - 44.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn more_flows_than_a_process_opens_are_several_processes() {
+        let (plan, place) = Setting::of("many", 4096, Rate::mbps(500)).plan();
+        assert_eq!((plan.jobs[0].workers, plan.jobs[0].servers), (4, 1024));
+        assert_eq!((place.workers.len(), place.servers.len()), (4, 1024));
+        assert!(place.servers.iter().all(|host| (1..HOSTS).contains(host)));
+    }
+}

@@ -1,0 +1,128 @@
+//! C16: `sluiced cleanup` under load, beside a daemon that runs and after one that is dead.
+
+use std::collections::BTreeMap;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use sluice_ebpf::Options;
+use sluice_ebpf::traces;
+use sluice_schedule::Rate;
+
+use crate::chaos::figure::{Figure, Unit};
+use crate::chaos::ground::{Ground, Setting, Stage, Unrun, ms};
+use crate::run::RunError;
+use crate::run::daemons::instance_of;
+
+/// P-8.
+const OFF_MS: f64 = 1_000.0;
+/// What a daemon sets of a namespace.
+const SYSCTLS: [&str; 2] = ["tcp_tso_rtt_log", "tcp_wmem"];
+
+/// The settings of host 0's namespace that a daemon may change.
+fn sysctls(stage: &Stage) -> Result<BTreeMap<&'static str, String>, Unrun> {
+    let read = || {
+        let value = |key: &str| std::fs::read_to_string(format!("/proc/sys/net/ipv4/{key}")).unwrap_or_default();
+        SYSCTLS.map(|key| (key, value(key).trim().to_owned())).into_iter().collect()
+    };
+    Ok(stage.live.fabric.hosts[0].ns.run(read)?)
+}
+
+/// Pins and names of host 0's daemon.
+fn traces_of_host_0() -> Vec<String> {
+    let instance = instance_of(0);
+    let pinned = traces::pinned(&Options::default().pin_root).into_iter().filter(|place| place.instance == instance);
+    let mut left: Vec<String> = pinned
+        .flat_map(|place| place.names.iter().map(|name| place.dir.join(name).display().to_string()).collect::<Vec<_>>())
+        .collect();
+    let names = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
+    left.extend(names.split_whitespace().filter(|name| name.contains(&instance)).map(str::to_owned));
+    left
+}
+
+/// Runs `sluiced cleanup` on host 0; its exit status and what it said.
+fn cleanup(ground: &Ground<'_>, stage: &Stage, more: &[&str]) -> Result<(Option<i32>, String), Unrun> {
+    let mut command = Command::new(ground.bench.binaries.daemon()?);
+    command.arg("--config").arg(stage.live.daemons.config(0)).arg("cleanup").args(more);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = stage.live.fabric.hosts[0].ns.spawn(command, None)?;
+    let output = child.wait_with_output().map_err(RunError::io("waiting for sluiced cleanup"))?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    Ok((output.status.code(), said))
+}
+
+/// C16: both, with flows that send all the time.
+/// Promises: P-8
+pub fn cleanups(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
+    let mut figures = Vec::new();
+    for (what, dead) in [("beside a daemon", false), ("after a dead one", true)] {
+        let flows = ground.sized(64, 4);
+        let setting =
+            Setting { more: "[enforce]\nsysctls = true\n".into(), ..Setting::of("off", flows, Rate::mbps(200)) };
+        // What was there before any daemon is what its namespace was made with; a reading of it comes after the fact here, from
+        // a host whose daemon has ended in order and so put everything back.
+        let mut stage = ground.stage(&setting)?;
+        let reference = {
+            stage.live.daemons.end(3)?;
+            stage.live.fabric.hosts[3].ns.run(|| {
+                SYSCTLS.map(|key| {
+                    (
+                        key,
+                        std::fs::read_to_string(format!("/proc/sys/net/ipv4/{key}"))
+                            .unwrap_or_default()
+                            .trim()
+                            .to_owned(),
+                    )
+                })
+            })?
+        };
+        let pinned = traces_of_host_0().len();
+        if dead {
+            stage.live.daemons.kill(0);
+        } else {
+            // One that is not forced must not pull the ground from under a daemon.
+            let (exit, said) = cleanup(ground, &stage, &[])?;
+            let ran = exit.map_or(usize::MAX, |code| usize::try_from(code).unwrap_or(usize::MAX));
+            figures
+                .push(Figure::exactly(format!("{what}: exit status without --force"), ran, 4).noted(last_line(&said)));
+        }
+        let (at, began) = (Stage::now(), Instant::now());
+        let (exit, said) = cleanup(ground, &stage, if dead { &[] } else { &["--force"] })?;
+        let took = began.elapsed().as_secs_f64() * 1e3;
+        let plain = stage.plain()?;
+        stage.live.run_for(Duration::from_millis(500))?;
+        let left = traces_of_host_0();
+        if !dead {
+            stage.live.daemons.end(0)?;
+        }
+        let after = traces_of_host_0();
+        let kept = sysctls(&stage)?;
+        let changed = reference.iter().filter(|(key, value)| kept.get(key) != Some(value)).count();
+        figures.push(Figure::at_least(format!("{what}: pins and names before"), pinned as f64, Unit::Count, 1.0));
+        figures.push(
+            Figure::exactly(
+                format!("{what}: exit status"),
+                exit.map_or(usize::MAX, |code| usize::try_from(code).unwrap_or(usize::MAX)),
+                0,
+            )
+            .noted(last_line(&said)),
+        );
+        figures.push(Figure::at_most(format!("{what}: how long it took"), took, Unit::Ms, OFF_MS));
+        figures.push(Figure::at_most(
+            format!("{what}: until all {flows} flows are plain"),
+            ms(at, plain),
+            Unit::Ms,
+            OFF_MS,
+        ));
+        figures.push(Figure::exactly(format!("{what}: pins and names left"), left.len(), 0).noted(left.join(", ")));
+        figures.push(Figure::exactly(format!("{what}: pins and names once the daemon has ended too"), after.len(), 0));
+        figures.push(Figure::exactly(format!("{what}: settings of the kernel that stay changed"), changed, 0));
+        let now = Stage::now();
+        let rate = stage.live.rate(0, plain, now);
+        figures.push(Figure::at_least(format!("{what}: rate of the flows afterwards"), rate, Unit::Mbps, 50.0));
+    }
+    Ok(figures)
+}
+
+fn last_line(said: &str) -> String {
+    said.lines().last().unwrap_or_default().trim().to_owned()
+}

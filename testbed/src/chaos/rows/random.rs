@@ -1,0 +1,260 @@
+//! C20: thirty faults of the other rows, drawn by a seed, one after the other over ten minutes on one cluster.
+
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use sluice_impairment::Dropper;
+use sluice_schedule::Rate;
+use sluice_wire::snapshot::View;
+
+use crate::chaos::figure::{Figure, Unit, quantile};
+use crate::chaos::ground::{Ground, HOSTS, PATIENCE, Setting, Stage, Unrun, silence_bound};
+use crate::chaos::inventory;
+use crate::chaos::wedge::Wedged;
+use crate::run::RunError;
+
+const FLOWS: usize = 8;
+/// How many faults the row has, whatever its length.
+const FAULTS: u32 = 30;
+
+/// Numbers that look random and follow from a seed (splitmix64).
+#[derive(Debug)]
+pub struct Draws(u64);
+
+impl Draws {
+    /// From this seed.
+    pub fn new(seed: u64) -> Draws {
+        Draws(seed)
+    }
+
+    /// A number below `limit`, which is not 0.
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % limit.max(1)
+    }
+}
+
+/// What is done to one host, or to the switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// C1.
+    Kill,
+    /// C2.
+    Stop,
+    /// C3.
+    Wedge,
+    /// C5, both ways.
+    Cut,
+    /// C5, half of what the host says.
+    Loss,
+    /// C6, without a chance to say anything.
+    SwitchKill,
+    /// C6, in order.
+    SwitchEnd,
+    /// C9.
+    Clock,
+    /// C10, in order.
+    Restart,
+}
+
+impl Kind {
+    const ALL: [Kind; 9] = [
+        Kind::Kill,
+        Kind::Stop,
+        Kind::Wedge,
+        Kind::Cut,
+        Kind::Loss,
+        Kind::SwitchKill,
+        Kind::SwitchEnd,
+        Kind::Clock,
+        Kind::Restart,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Kill => "kill",
+            Kind::Stop => "stop",
+            Kind::Wedge => "wedge",
+            Kind::Cut => "cut",
+            Kind::Loss => "loss",
+            Kind::SwitchKill => "switch-kill",
+            Kind::SwitchEnd => "switch-end",
+            Kind::Clock => "clock",
+            Kind::Restart => "restart",
+        }
+    }
+
+    /// Are flows of its host to be plain while it lasts?
+    fn releases(self) -> bool {
+        matches!(self, Kind::Kill | Kind::Stop | Kind::Wedge)
+    }
+}
+
+/// A fault that was drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Drawn {
+    /// What.
+    pub kind: Kind,
+    /// To which host.
+    pub host: usize,
+    /// For how long.
+    pub lasts: Duration,
+}
+
+/// The faults of a seed.
+pub fn drawn(seed: u64, count: u32) -> Vec<Drawn> {
+    let mut draws = Draws::new(seed);
+    let one = |_| Drawn {
+        kind: Kind::ALL[draws.below(Kind::ALL.len() as u64) as usize],
+        // Every other one hits the host that sends.
+        host: if draws.below(2) == 0 { 0 } else { draws.below(HOSTS as u64) as usize },
+        lasts: Duration::from_millis(300 + draws.below(3_700)),
+    };
+    (0..count).map(one).collect()
+}
+
+/// Does one fault from its beginning to its end.
+pub fn strike(stage: &mut Stage, fault: Drawn) -> Result<(), Unrun> {
+    let Drawn { kind, host, lasts } = fault;
+    let name = stage.live.fabric.hosts[host].name.clone();
+    match kind {
+        Kind::Kill => {
+            stage.live.daemons.kill(host);
+            stage.live.run_for(lasts)?;
+            stage.restart(host)?;
+        }
+        Kind::Restart => {
+            stage.live.daemons.end(host)?;
+            stage.restart(host)?;
+            stage.live.run_for(lasts)?;
+        }
+        Kind::Stop => {
+            stage.live.daemons.signal(host, Signal::SIGSTOP);
+            let ran = stage.live.run_for(lasts);
+            stage.live.daemons.signal(host, Signal::SIGCONT);
+            ran?;
+        }
+        Kind::Wedge => {
+            let wedge = Wedged::thread(stage.live.daemons.pid(host), "loop")?;
+            stage.live.run_for(lasts)?;
+            drop(wedge);
+        }
+        Kind::Cut => {
+            stage.live.fabric.set_link(&name, "mgmt0", false)?;
+            stage.live.run_for(lasts)?;
+            stage.live.fabric.set_link(&name, "mgmt0", true)?;
+        }
+        Kind::Loss => {
+            let attached = stage.live.fabric.hosts[host].ns.run(|| Dropper::attach("mgmt0", 0.5))?;
+            let dropper = attached.map_err(|why| Unrun::Lacks(format!("packets cannot be dropped here: {why}")))?;
+            stage.live.run_for(lasts)?;
+            drop(dropper);
+        }
+        Kind::SwitchKill | Kind::SwitchEnd => {
+            if kind == Kind::SwitchKill {
+                stage.live.daemons.kill_switch(0);
+            } else {
+                stage.live.daemons.end_switch(0)?;
+            }
+            stage.live.run_for(lasts)?;
+            stage.live.daemons.start_switch_again(&stage.live.fabric, 0)?;
+        }
+        Kind::Clock => {
+            let wrong = lasts.as_secs_f64() * 1e3 * if host.is_multiple_of(2) { 1.0 } else { -1.0 };
+            stage.live.daemons.set_clock(host, wrong)?;
+            let ran = stage.live.run_for(lasts);
+            stage.live.daemons.set_clock(host, 0.0)?;
+            ran?;
+        }
+    }
+    Ok(())
+}
+
+/// After a fault everything is as before: flows managed, the switch heard by all.
+fn heal(stage: &mut Stage) -> Result<f64, Unrun> {
+    let began = Instant::now();
+    stage.captured()?;
+    for host in 0..HOSTS {
+        let heard = stage.until(host, PATIENCE, |seen| {
+            !seen.switches.is_empty() && seen.switches.iter().all(|switch| switch.view == View::Fresh)
+        })?;
+        if heard.is_none() {
+            return Err(RunError::Plan(format!("h{host} does not hear the switch again within {PATIENCE:?}")).into());
+        }
+    }
+    Ok(began.elapsed().as_secs_f64() * 1e3)
+}
+
+/// C20.
+pub fn faults(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
+    let count = if ground.minutes >= 1.0 { FAULTS } else { (ground.minutes * 12.0).ceil().max(1.0) as u32 };
+    let each = Duration::from_secs_f64(ground.minutes * 60.0 / f64::from(count));
+    let setting = Setting { own_switches: true, ..Setting::of("random", FLOWS, Rate::mbps(200)) };
+    let mut stage = ground.stage(&setting)?;
+    let (mut healed, mut silences, mut released) = (Vec::new(), Vec::new(), Vec::new());
+    let before: Vec<_> = (0..HOSTS).map(|host| inventory::descriptors(stage.live.daemons.pid(host))).collect();
+    let mut kinds = std::collections::BTreeMap::<&str, usize>::new();
+    for fault in drawn(ground.seed, count) {
+        let began = Instant::now();
+        *kinds.entry(fault.kind.name()).or_default() += 1;
+        // What was seen of earlier ones is not needed any more.
+        stage.live.samples.clear();
+        let at = Stage::now();
+        strike(&mut stage, fault)?;
+        let struck = Stage::now();
+        if fault.kind.releases() && fault.host == 0 && fault.lasts > Duration::from_millis(600) {
+            released.extend(stage.released_within(at, struck));
+        }
+        healed.push(heal(&mut stage)?);
+        silences.push(stage.silence(at, Stage::now()));
+        if stage.live.rate(0, struck, Stage::now()) <= 0.0 {
+            return Err(RunError::Plan(format!("nothing moved after {fault:?}")).into());
+        }
+        stage.live.run_for(each.saturating_sub(began.elapsed()))?;
+        if ground.bench.stop.load(std::sync::atomic::Ordering::Relaxed) {
+            return Err(RunError::Interrupted.into());
+        }
+    }
+    let after: Vec<_> = (0..HOSTS).map(|host| inventory::descriptors(stage.live.daemons.pid(host))).collect();
+    let more = before.iter().zip(&after).map(|(before, after)| after.unwrap_or(0).saturating_sub(before.unwrap_or(0)));
+    let all: Vec<String> = kinds.iter().map(|(kind, times)| format!("{times} {kind}")).collect();
+    let flows = released.len();
+    Ok(vec![
+        Figure::shown(format!("faults, seed {}", ground.seed), f64::from(count), Unit::Count).noted(all.join(", ")),
+        Figure::at_most(
+            format!("until a flow is plain, p99 of {flows}"),
+            quantile(&mut released, 0.99),
+            Unit::Ms,
+            250.0,
+        ),
+        Figure::at_most(
+            "longest silence of a flow",
+            quantile(&mut silences, 1.0),
+            Unit::Ms,
+            silence_bound(Rate::mbps(10)),
+        )
+        .noted(format!("median over the faults {:.0} ms", quantile(&mut silences, 0.5))),
+        Figure::at_most("until everything is as before, most", quantile(&mut healed, 1.0), Unit::Ms, 10_000.0),
+        Figure::exactly("flows managed at the end", stage.managed(0), FLOWS),
+        Figure::at_most("descriptors of a daemon more than at first", more.max().unwrap_or(0) as f64, Unit::Count, 4.0),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_draws_the_same_faults_and_another_seed_others() {
+        let first = drawn(7, FAULTS);
+        assert_eq!(first, drawn(7, FAULTS));
+        assert_ne!(first, drawn(8, FAULTS));
+        for kind in Kind::ALL {
+            assert!((0..20).any(|seed| drawn(seed, FAULTS).iter().any(|fault| fault.kind == kind)), "{kind:?}");
+        }
+        assert!(first.iter().all(|fault| fault.host < HOSTS && fault.lasts < Duration::from_secs(4)));
+    }
+}

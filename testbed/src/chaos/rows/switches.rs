@@ -1,0 +1,270 @@
+//! C6 and C7: a switch that starts anew again and again, and one that is slow, deaf or miserly beside a healthy one.
+
+use std::net::SocketAddrV4;
+use std::time::{Duration, Instant};
+
+use sluice_scenario::{Fault, FaultKind, NodeIx};
+use sluice_schedule::{Nanos, Rate};
+use sluice_wire::snapshot::{Histogram, View};
+
+use crate::chaos::figure::{Figure, Unit, quantile};
+use crate::chaos::ground::{Ground, Setting, Stage, Unrun, also, ring, sluice};
+use crate::chaos::proxy::{Proxy, Way};
+use crate::experiment::capacity::queue;
+use crate::experiment::live::Live;
+use crate::fabric::{Cable, FabricSpec};
+use crate::run::{FixedQueue, JobPlan, Placement, Policy, RunError, RunPlan};
+
+const RATE: Rate = Rate::mbps(200);
+const EVERY: Nanos = Nanos::from_millis(2_000);
+/// P-3 for faults that keep happening.
+const SLOWER: f64 = 1.10;
+/// P-10: beyond the capacity by so much is overshoot, which may be so often, so much and so many slots in a row.
+const OVER: f64 = 1.05;
+const OFTEN: f64 = 0.001;
+const MOST: f64 = 1.25;
+const SLOT: Duration = Duration::from_millis(60);
+
+/// Two rings that meet at host 0, where every member of one waits for the other.
+fn meeting(name: &str, iterations: u64) -> (RunPlan, Vec<Placement>) {
+    let fabric = FabricSpec::star(3, RATE, queue(RATE));
+    let job = |id: &str| JobPlan {
+        iterations,
+        ..ring(id, 2, fabric.payload(RATE), Nanos::from_millis(150), Nanos::from_millis(100))
+    };
+    let jobs = vec![job("a"), job("b")];
+    let place = |workers: &[usize]| Placement { workers: workers.into(), servers: Vec::new() };
+    // In different places on the host that they share: a member's port goes by its place.
+    let places = vec![place(&[0, 1]), place(&[2, 0])];
+    (RunPlan { name: name.into(), fabric, jobs, ..RunPlan::default() }, places)
+}
+
+/// Mean iteration of all jobs of a plan under a policy, s.
+fn iteration(ground: &Ground<'_>, plan: &RunPlan, places: &[Placement], policy: &Policy) -> Result<f64, Unrun> {
+    let bench = ground.bench(&plan.name)?;
+    let run = bench.run(plan, &mut FixedQueue::new(places.to_vec()), policy, "run")?;
+    let all: Vec<f64> = run.jobs.iter().map(|job| job.figures.iteration_s).collect();
+    Ok(sluice_report::stats::mean(&all))
+}
+
+/// C6: the switch is killed or told to end every two seconds.
+/// Promises: P-3, P-10, P-16
+pub fn restarts(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
+    let seconds = ground.core_sized(30, 16, 8);
+    let iterations = seconds * 1000 / 320;
+    let (mut plan, places) = meeting("restarts", iterations);
+    let plain = iteration(ground, &plan, &places, &Policy::Fair(Some("cubic".into())))?;
+    let switch = NodeIx(plan.fabric.hosts.len());
+    let fault = |turn: u64| Fault {
+        at: Nanos(EVERY.0 * (turn + 1)),
+        kind: FaultKind::SwitchRestart,
+        target: switch,
+        lasts: Some(Nanos::from_millis(300)),
+        slots: 0.0,
+        before: turn,
+    };
+    plan.faults = (0..seconds / 2).map(fault).collect();
+    let stormy = iteration(ground, &plan, &places, &sluice())?;
+    let mut figures = vec![
+        Figure::at_most(
+            "mean iteration while the switch is killed every 2 s, over plain TCP",
+            stormy / plain,
+            Unit::Ratio,
+            SLOWER,
+        )
+        .noted(format!("{:.0} ms, plain {:.0} ms", stormy * 1e3, plain * 1e3)),
+    ];
+    figures.extend(overshoot(ground, seconds)?);
+    Ok(figures)
+}
+
+/// What hosts 1 and 2 are ordered to send to host 0 together, as a part of what its link carries. `None`: one does not answer.
+fn promised(live: &Live, carries: Rate, to: &str) -> Option<f64> {
+    let mut sum = 0;
+    for host in [1, 2] {
+        let text = live.daemons.get(host, "/api/v1/snapshot")?;
+        let seen: sluice_wire::snapshot::Snapshot = serde_json::from_str(&text).ok()?;
+        let there = seen.flows.iter().filter(|flow| flow.to.starts_with(to));
+        sum += there.filter_map(|flow| flow.ordered_bps).sum::<u64>();
+    }
+    Some(sum as f64 / carries.0 as f64)
+}
+
+fn overshoot(ground: &Ground<'_>, seconds: u64) -> Result<Vec<Figure>, Unrun> {
+    let (mut plan, places) = meeting("overshoot", 1_000_000);
+    plan.learned_routes = true;
+    let bench = ground.bench(&plan.name)?;
+    let [first, second] = &places[..] else { return Err(RunError::Plan("two jobs".into()).into()) };
+    let mut live = Live::start(&bench, &plan, first, &sluice(), 50)?;
+    live.start_beside(&bench, &plan, 1, second)?;
+    live.run_for(Duration::from_secs(3))?;
+    let carries = plan.fabric.payload(RATE);
+    let to = format!("{}:", live.fabric.hosts[0].address);
+    let (mut seen, mut over, mut most, mut row, mut longest) = (0_usize, 0_usize, 0.0_f64, 0_usize, 0_usize);
+    let mut last_up = Instant::now();
+    let mut turn = 0;
+    let (began, mut next) = (Instant::now(), Instant::now() + Duration::from_millis(EVERY.0 / 1_000_000));
+    while began.elapsed() < Duration::from_secs(seconds) {
+        if Instant::now() >= next {
+            // By turns: without a chance to say anything, and in order.
+            if turn % 2 == 0 {
+                live.daemons.kill_switch(0);
+            } else {
+                live.daemons.end_switch(0)?;
+            }
+            live.run_for(Duration::from_millis(100))?;
+            live.daemons.start_switch_again(&live.fabric, 0)?;
+            (turn, last_up, next) = (turn + 1, Instant::now(), next + Duration::from_millis(EVERY.0 / 1_000_000));
+        }
+        // Counted from two slots after the fault has ended; until hosts are back they do not see each other.
+        if last_up.elapsed() > SLOT * 2
+            && let Some(part) = promised(&live, carries, &to)
+        {
+            let is_over = part > OVER;
+            seen += 1;
+            over += usize::from(is_over);
+            row = if is_over { row + 1 } else { 0 };
+            (most, longest) = (most.max(part), longest.max(row));
+        }
+        live.run_for(SLOT)?;
+    }
+    let part = over as f64 / seen.max(1) as f64;
+    Ok(vec![
+        Figure::at_least("switch restarts, by kill and in order", turn as f64, Unit::Count, (seconds / 2 - 1) as f64),
+        Figure::at_most(
+            "part of slots in which a link is promised above its capacity by 5 %",
+            part,
+            Unit::Ratio,
+            OFTEN.max(1.0 / 400.0),
+        )
+        .noted(format!("{over} of {seen} looks, from two slots after each restart")),
+        Figure::at_most("most that was promised, over the capacity", most, Unit::Ratio, MOST),
+        Figure::at_most("looks in a row with overshoot", longest as f64, Unit::Count, 2.0),
+    ])
+}
+
+/// Four hosts behind two switches: what crosses both is announced to both.
+fn two_switches(rate: Rate) -> FabricSpec {
+    let queue = queue(rate);
+    let cable = |a: &str, b: &str| Cable::plain(a, b, rate, queue);
+    FabricSpec {
+        hosts: (0..4).map(|i| format!("h{i}")).collect(),
+        switches: vec!["s0".into(), "s1".into()],
+        cables: vec![cable("h0", "s0"), cable("h1", "s0"), cable("h2", "s1"), cable("h3", "s1"), cable("s0", "s1")],
+        ..FabricSpec::default()
+    }
+}
+
+/// What was observed between two looks.
+pub fn between(before: &Histogram, after: &Histogram) -> Histogram {
+    let counts = after.counts.iter().zip(&before.counts).map(|(after, before)| after.saturating_sub(*before)).collect();
+    Histogram { bounds: after.bounds.clone(), counts, sum: after.sum - before.sum }
+}
+
+/// Where so large a part of the observations ends, ms, evenly spread inside a bucket.
+pub fn within(histogram: &Histogram, part: f64) -> f64 {
+    let wanted = histogram.count() as f64 * part;
+    let (mut seen, mut low) = (0.0, 0.0);
+    for (count, high) in histogram.counts.iter().zip(histogram.bounds.iter().chain(histogram.bounds.last())) {
+        let count = *count as f64;
+        if seen + count >= wanted && count > 0.0 {
+            return (low + (high - low) * (wanted - seen) / count) * 1e3;
+        }
+        (seen, low) = (seen + count, *high);
+    }
+    low * 1e3
+}
+
+/// p99 of deciding and of being late at a slot's edge, ms, while the job runs for so long.
+///
+/// # Errors
+/// The daemon does not answer, or the job failed.
+pub fn deciding(stage: &mut Stage, time: Duration) -> Result<[f64; 2], RunError> {
+    let gone = || RunError::Plan("the daemon of h0 does not answer".into());
+    let before = stage.snapshot(0).ok_or_else(gone)?.counters;
+    stage.live.run_for(time)?;
+    let after = stage.snapshot(0).ok_or_else(gone)?.counters;
+    let decision = within(&between(&before.decision_s, &after.decision_s), 0.99);
+    Ok([decision, within(&between(&before.lateness_s, &after.lateness_s), 0.99)])
+}
+
+/// C7: one switch is in trouble; the decisions of a host that talks to both are as quick as before.
+/// Promises: P-17
+pub fn slow(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
+    let setting = Setting::of("slow-switch", 12, RATE);
+    let mut stage = ground.stage_with(&setting, |plan| plan.fabric = two_switches(RATE))?;
+    let to = SocketAddrV4::new(stage.live.fabric.management_address, 9604);
+    let proxy = Proxy::start(&stage.live.fabric.hosts[0].ns, std::net::Ipv4Addr::LOCALHOST, to)?;
+    also(&stage.dir, "h0", &format!("[[switches]]\nname = \"s1\"\naddress = \"{}\"\n", proxy.address))?;
+    stage.live.daemons.end(0)?;
+    stage.restart(0)?;
+    stage.captured()?;
+    let both = |seen: &sluice_wire::snapshot::Snapshot| {
+        seen.switches.len() >= 2 && seen.switches.iter().all(|switch| switch.view == View::Fresh)
+    };
+    if stage.until(0, Duration::from_secs(15), both)?.is_none() {
+        return Err(RunError::Plan("both switches are not heard before one is slow".into()).into());
+    }
+    let time = Duration::from_secs(ground.sized(6, 2));
+    let mut figures = Vec::new();
+    for (what, way) in
+        [("answers after 5 s", Way::Late), ("reads nothing", Way::Unread), ("a byte a second", Way::Trickle)]
+    {
+        let (mut with, mut without) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
+        for _ in 0..ground.sized(3, 1) {
+            // By turns, so that what else the machine does falls on both.
+            let quick = deciding(&mut stage, time)?;
+            if way == Way::Late {
+                proxy.delay(Duration::from_secs(5))
+            } else {
+                proxy.set(way)
+            }
+            let slow = deciding(&mut stage, time)?;
+            proxy.set(Way::Open);
+            stage.until(0, Duration::from_secs(15), both)?;
+            for at in 0..2 {
+                without[at].push(quick[at]);
+                with[at].push(slow[at]);
+            }
+        }
+        let [decision, lateness] = [0, 1].map(|at| (quantile(&mut with[at], 0.5), quantile(&mut without[at], 0.5)));
+        figures.push(
+            Figure::at_most(
+                format!("{what}: p99 of a decision, over that without"),
+                decision.0 / decision.1.max(1e-9),
+                Unit::Ratio,
+                1.10,
+            )
+            .noted(format!("{:.3} ms, without {:.3} ms, medians by turns", decision.0, decision.1)),
+        );
+        figures.push(
+            Figure::shown(
+                format!("{what}: p99 of being late at an edge, over that without"),
+                lateness.0 / lateness.1.max(1e-9),
+                Unit::Ratio,
+            )
+            .noted(format!("{:.2} ms, without {:.2} ms", lateness.0, lateness.1)),
+        );
+    }
+    figures.push(Figure::at_least("connections through the relay", proxy.accepted() as f64, Unit::Count, 1.0));
+    let healthy = stage.until(0, Duration::from_secs(5), |seen| {
+        seen.switches.iter().any(|switch| switch.name == "s0" && switch.view == View::Fresh)
+    })?;
+    figures.push(Figure::holds("the healthy switch is fresh all along", healthy.is_some()));
+    Ok(figures)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quantile_lies_inside_its_bucket() {
+        let histogram = Histogram { bounds: vec![0.001, 0.002], counts: vec![50, 50, 0], sum: 0.0 };
+        assert!((within(&histogram, 0.5) - 1.0).abs() < 1e-9, "{}", within(&histogram, 0.5));
+        assert!((within(&histogram, 0.75) - 1.5).abs() < 1e-9);
+        let later = Histogram { bounds: vec![0.001, 0.002], counts: vec![50, 60, 0], sum: 0.0 };
+        assert_eq!(between(&histogram, &later).counts, [0, 10, 0]);
+        assert_eq!(within(&Histogram::default(), 0.99), 0.0);
+    }
+}

@@ -1,0 +1,186 @@
+//! C13, C14 and C18: more flows than rows, flows whose peers vanished, orders beyond the bottleneck, and an application that
+//! changes its own sockets.
+
+use std::time::{Duration, Instant};
+
+use nix::sys::socket::{getsockopt, setsockopt, sockopt};
+use sluice_schedule::{Bytes, Nanos, Rate};
+use sluice_wire::snapshot::{ConditionCode, FlowState};
+
+use crate::chaos::bare::Bare;
+use crate::chaos::figure::{Figure, Unit};
+use crate::chaos::ground::{Ground, Size, Unrun, also, ring, sluice};
+use crate::chaos::streams::{PORT, Streams, TOLD, control};
+use crate::fabric::{FabricSpec, Layout};
+use crate::run::daemons::topology_json;
+use crate::run::{FixedQueue, JobPlan, Placement, Policy, RunError, RunPlan, write};
+use crate::sys;
+
+const RATE: Rate = Rate::mbps(500);
+/// The second user.
+const NOBODY: u32 = 65_534;
+/// A ceiling that an application chooses, bytes/s.
+const CEILING: u64 = 5_000_000;
+
+/// C13: every row taken and 200 flows more; then the peers of many vanish.
+/// Promises: P-28
+pub fn full(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
+    let (rows, more, orphans) = ground.sized((4096, 200, 500), (64, 16, 20));
+    let told = format!(
+        "[capture]\nports = [\"{PORT}\", \"{}\"]\nthreshold_bytes = 0\n[enforce]\nmax_flows = {rows}\nfloor_mbps = 1.0\n[timeline]\nseconds = 0\n",
+        PORT + 1
+    );
+    let bare = Bare::start(ground, "full", 4, RATE, &told)?;
+    let to = |host: usize| (&bare.fabric.hosts[host].ns, bare.fabric.hosts[host].address);
+    let from = &bare.fabric.hosts[0].ns;
+    let ((near, near_address), (far, far_address)) = (to(1), to(2));
+    // The last eighth is for users with less than an equal share: two users fill the table. The orphans-to-be come first, so
+    // that they have rows.
+    let share = rows * 7 / 8;
+    let lost = Streams::open(from, far, far_address, PORT, orphans)?;
+    let rest = Streams::open(from, near, near_address, PORT, share + more / 2 - orphans)?;
+    let other = Streams::open_as(NOBODY, from, near, near_address, PORT + 1, rows - share + more / 2)?;
+    let all = rows + more;
+    let taken = bare.until(Duration::from_secs(30), |bare| bare.used() * 100 >= rows * 99);
+    if taken.is_none() && bare.lacks() {
+        return Err(Unrun::Lacks("nothing is enforced here".into()));
+    }
+    std::thread::sleep(Duration::from_secs(2));
+    let acked = || [lost.acked(), rest.acked(), other.acked()].concat();
+    let (first, used) = (acked(), bare.used());
+    let managed = lost.managed() + rest.managed() + other.managed();
+    std::thread::sleep(Duration::from_secs(ground.sized(10, 3)));
+    let second = acked();
+    let still = first.iter().zip(&second).filter(|(first, second)| second <= first).count();
+    let told = bare
+        .snapshot()
+        .is_some_and(|seen| seen.conditions.iter().any(|condition| condition.code == ConditionCode::FlowTableFull));
+    let mut figures = vec![
+        Figure::at_most("rows in use", used as f64, Unit::Count, rows as f64),
+        Figure::at_least("rows in use, of two users", used as f64, Unit::Count, rows as f64 * 0.99),
+        Figure::at_least(format!("flows without a row, of {all}"), (all - managed) as f64, Unit::Count, more as f64),
+        Figure::exactly("flows that did not move", still, 0),
+        Figure::holds("condition flow-table-full holds", told),
+    ];
+    // A host is gone without a word: its cable, both ways.
+    bare.fabric.set_link("h2", "eth0", false)?;
+    let (before, patience) = (bare.used(), Duration::from_secs(75));
+    if ground.size == Size::Full {
+        // Their rows go to flows that had none, and what is left of them stays free.
+        let free = bare.until(patience, |bare| bare.used() <= rows + more - orphans);
+        let late = free.map_or(f64::INFINITY, |ms| ms / 1e3);
+        figures.push(
+            Figure::at_most(format!("until the rows of {orphans} orphans are free"), late, Unit::Seconds, 62.0)
+                .noted("60 s of silence, and a look"),
+        );
+        let moved = rest.received();
+        std::thread::sleep(Duration::from_secs(2));
+        figures.push(Figure::at_least(
+            "bytes that others moved afterwards",
+            (rest.received() - moved) as f64,
+            Unit::Count,
+            1.0,
+        ));
+        figures.push(Figure::shown("rows in use before and after", before as f64 - bare.used() as f64, Unit::Count));
+    }
+    bare.fabric.set_link("h2", "eth0", true)?;
+    drop((lost, rest, other));
+    let empty = bare.until(Duration::from_secs(20), |bare| bare.used() == 0);
+    figures.push(Figure::exactly(
+        "rows in use once all flows are closed",
+        if empty.is_some() { 0 } else { bare.used() },
+        0,
+    ));
+    let _ = bare.daemons.stop();
+    Ok(figures)
+}
+
+/// Retransmitted segments of a ring of two hosts on links of 100 Mbit/s with 250 kB of queue, under a policy whose daemons
+/// believe that links carry so many times what they do.
+fn retransmits(ground: &Ground<'_>, policy: &Policy, times: f64) -> Result<(u64, f64), Unrun> {
+    let rate = Rate::mbps(100);
+    let bench = ground.bench("twice")?;
+    let dir = bench.dir.join("run");
+    let spec = FabricSpec { host_queue: Bytes(250_000), ..FabricSpec::star(2, rate, Bytes(250_000)) };
+    let mut believed = spec.clone();
+    believed.cables.iter_mut().for_each(|cable| (cable.ab, cable.ba) = (cable.ab.times(times), cable.ba.times(times)));
+    let topology = bench.dir.join("believed.json");
+    write(&topology, topology_json(&believed, &Layout::of(&believed)?, false))?;
+    let gbps = rate.0 as f64 * times / 1e9;
+    for host in &spec.hosts {
+        let text = format!(
+            "topology = {:?}\n[[links]]\nname = \"eth0\"\ngbps = {gbps}\nreserve = 0.0\n",
+            topology.display().to_string()
+        );
+        also(&dir, host, &text)?;
+    }
+    let rounds = ground.sized(30, 8);
+    let job = JobPlan { iterations: rounds, ..ring("twice", 2, rate, Nanos::from_millis(300), Nanos::ZERO) };
+    let plan = RunPlan { name: "twice".into(), fabric: spec, jobs: vec![job], ..RunPlan::default() };
+    let place = Placement { workers: vec![0, 1], servers: Vec::new() };
+    let run = bench.run(&plan, &mut FixedQueue::new(vec![place]), policy, "run")?;
+    let job = run.jobs.first().ok_or_else(|| RunError::Plan("no job has ended".into()))?;
+    Ok((job.retransmits, job.figures.iteration_s))
+}
+
+/// C14: every order is twice what the path carries.
+/// Promises: P-6
+pub fn twice(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
+    let (cubic, plain) = retransmits(ground, &Policy::Fair(Some("cubic".into())), 1.0)?;
+    let (ours, doubled) = retransmits(ground, &sluice(), 2.0)?;
+    // Cubic fills the queue until it loses; where it happens not to, forty are as good as none.
+    let base = cubic.max(40);
+    Ok(vec![
+        Figure::at_most(
+            "retransmits with orders of twice the bottleneck, over cubic's",
+            ours as f64 / base as f64,
+            Unit::Ratio,
+            5.0,
+        )
+        .noted(format!("{ours}, cubic {cubic} (less than 40 counts as 40)")),
+        Figure::at_most("iteration over that under cubic", doubled / plain, Unit::Ratio, 1.10),
+    ])
+}
+
+/// C18: the application chooses a congestion control and a ceiling of its own, again and again.
+/// Promises: P-35
+pub fn foreign(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
+    let bare = Bare::start(ground, "foreign", 2, Rate::mbps(200), TOLD)?;
+    let to = &bare.fabric.hosts[1];
+    let streams = Streams::open(&bare.fabric.hosts[0].ns, &to.ns, to.address, PORT, 4)?;
+    if bare.until(Duration::from_secs(20), |_| streams.managed() == 4).is_none() {
+        let why = "flows on the port are not managed";
+        return Err(if bare.lacks() { Unrun::Lacks(why.into()) } else { RunError::Plan(why.into()).into() });
+    }
+    let [first, second, ..] = &streams.sockets[..] else { return Err(RunError::Plan("four streams".into()).into()) };
+    let (mut fights, mut turns) = (0, 0);
+    let end = Instant::now() + Duration::from_secs(ground.sized(10, 3));
+    while Instant::now() < end {
+        let cubic = setsockopt(first, sockopt::TcpCongestion, &"cubic".into());
+        cubic.map_err(|errno| RunError::io("choosing cubic")(errno.into()))?;
+        let ceiling = setsockopt(second, sys::MaxPacing, &CEILING);
+        ceiling.map_err(|errno| RunError::io("choosing a ceiling")(errno.into()))?;
+        std::thread::sleep(Duration::from_millis(20));
+        turns += 1;
+        fights += usize::from(control(first) != "cubic");
+        fights += usize::from(getsockopt(second, sys::MaxPacing) != Ok(CEILING));
+    }
+    std::thread::sleep(Duration::from_millis(500));
+    let seen = bare.snapshot().unwrap_or_default();
+    let given_back = seen.flows_in(FlowState::Released) + seen.flows_in(FlowState::Observed);
+    let told = seen.conditions.iter().any(|condition| condition.code == ConditionCode::ForeignChange);
+    let before = streams.acked();
+    std::thread::sleep(Duration::from_secs(1));
+    let moved = streams.acked().iter().zip(&before).filter(|(after, before)| after > before).count();
+    Ok(vec![
+        Figure::exactly(format!("times that a setting of the application's was undone, of {turns} turns"), fights, 0),
+        Figure::at_least("flows that the daemon let go of", given_back as f64, Unit::Count, 1.0),
+        Figure::holds("condition foreign-change holds", told),
+        Figure::exactly("flows that moved afterwards", moved, 4),
+        Figure::exactly(
+            "the others, still managed",
+            streams.sockets[2..].iter().filter(|s| control(s).starts_with("sluice")).count(),
+            2,
+        ),
+    ])
+}

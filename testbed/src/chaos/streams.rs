@@ -1,0 +1,182 @@
+//! Many plain connections from one host to another on a port that the daemon is told belongs to a job: sockets of this process,
+//! so that a row can look at each of them and change it.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddrV4, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::socket::{getsockopt, sockopt};
+use nix::unistd::{Uid, setfsuid};
+
+use crate::fabric::{FabricError, NetNs};
+use crate::run::RunError;
+use crate::sys;
+
+/// The port that daemons are told of.
+pub const PORT: u16 = 7_790;
+/// What daemons are told.
+pub const TOLD: &str = "[capture]\nports = [\"7790\"]\nthreshold_bytes = 0\n";
+const WRITE: usize = 8 << 10;
+const STACK: usize = 256 << 10;
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// Connections that send all the time, in turns; dropping it closes them.
+#[derive(Debug)]
+pub struct Streams {
+    /// The sending ends.
+    pub sockets: Vec<TcpStream>,
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+    received: Arc<AtomicU64>,
+}
+
+/// Lets this process have so many descriptors, if it may.
+///
+/// # Errors
+/// The machine allows fewer.
+pub fn allow_descriptors(wanted: u64) -> Result<(), RunError> {
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).map_err(|e| RunError::io("reading a limit")(e.into()))?;
+    if soft >= wanted {
+        return Ok(());
+    }
+    let raised = setrlimit(Resource::RLIMIT_NOFILE, wanted, hard.max(wanted));
+    raised.map_err(|e| RunError::io(format!("raising the limit of descriptors to {wanted}"))(e.into()))
+}
+
+impl Streams {
+    /// Opens `count` connections from one namespace to an address of another, and sends on all of them.
+    ///
+    /// # Errors
+    /// The port is taken, a connection is refused, or there is no thread to be had.
+    pub fn open(from: &NetNs, to: &NetNs, address: Ipv4Addr, port: u16, count: usize) -> Result<Streams, RunError> {
+        Streams::open_as(0, from, to, address, port, count)
+    }
+
+    /// The same as another user's sockets.
+    ///
+    /// # Errors
+    /// As [`Streams::open`].
+    pub fn open_as(
+        uid: u32,
+        from: &NetNs,
+        to: &NetNs,
+        address: Ipv4Addr,
+        port: u16,
+        count: usize,
+    ) -> Result<Streams, RunError> {
+        allow_descriptors(2 * count as u64 + 1024)?;
+        let listener = to.run(move || TcpListener::bind((address, port)))?;
+        let listener = listener.map_err(FabricError::io("listening for streams"))?;
+        listener.set_nonblocking(true).map_err(FabricError::io("listening for streams"))?;
+        let mut streams =
+            Streams { sockets: Vec::new(), stop: Arc::default(), threads: Vec::new(), received: Arc::default() };
+        let (stop, received) = (Arc::clone(&streams.stop), Arc::clone(&streams.received));
+        streams.threads.push(to.thread("stream-sink", move || sink(&listener, &stop, &received))?);
+        streams.add(uid, from, SocketAddrV4::new(address, port), count)?;
+        let writers = streams.sockets.iter().map(TcpStream::try_clone).collect::<std::io::Result<Vec<_>>>();
+        let writers = writers.map_err(RunError::io("copying a socket"))?;
+        let stop = Arc::clone(&streams.stop);
+        streams.threads.push(from.thread("stream-source", move || source(writers, &stop))?);
+        Ok(streams)
+    }
+
+    fn add(&mut self, uid: u32, from: &NetNs, to: SocketAddrV4, count: usize) -> Result<(), RunError> {
+        let opened = from.run(move || {
+            // A socket belongs to whoever its thread acts as on files.
+            let own = setfsuid(Uid::from_raw(uid));
+            let connect = |_| {
+                let stream = TcpStream::connect_timeout(&to.into(), Duration::from_secs(5))?;
+                stream.set_nonblocking(true)?;
+                Ok(stream)
+            };
+            let opened = (0..count).map(connect).collect::<std::io::Result<Vec<_>>>();
+            setfsuid(own);
+            opened
+        })?;
+        self.sockets.extend(opened.map_err(RunError::io("opening a stream"))?);
+        Ok(())
+    }
+
+    /// Bytes that have arrived on all of them.
+    pub fn received(&self) -> u64 {
+        self.received.load(Ordering::Relaxed)
+    }
+
+    /// Bytes acknowledged on each.
+    pub fn acked(&self) -> Vec<u64> {
+        self.sockets.iter().map(|socket| sys::tcp_info(&socket.as_fd()).map_or(0, |info| info.acked)).collect()
+    }
+
+    /// How many a daemon paces now.
+    pub fn managed(&self) -> usize {
+        self.sockets.iter().filter(|socket| control(socket).starts_with("sluice")).count()
+    }
+}
+
+/// A socket's congestion control; empty where it is none any more.
+pub fn control(socket: &TcpStream) -> String {
+    let name = getsockopt(socket, sockopt::TcpCongestion).unwrap_or_default();
+    name.to_string_lossy().trim_end_matches('\0').to_owned()
+}
+
+impl Drop for Streams {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for socket in &self.sockets {
+            // It may be closed already.
+            let _ = socket.shutdown(Shutdown::Both);
+        }
+        for thread in self.threads.drain(..) {
+            drop(thread.join());
+        }
+    }
+}
+
+/// Accepts and reads, all connections on one thread.
+fn sink(listener: &TcpListener, stop: &AtomicBool, received: &AtomicU64) {
+    let mut open: Vec<TcpStream> = Vec::new();
+    let mut buffer = vec![0; STACK];
+    while !stop.load(Ordering::Relaxed) {
+        while let Ok((stream, _)) = listener.accept() {
+            if stream.set_nonblocking(true).is_ok() {
+                open.push(stream);
+            }
+        }
+        let mut moved = false;
+        open.retain_mut(|stream| match stream.read(&mut buffer) {
+            Ok(0) => false,
+            Ok(read) => {
+                moved = true;
+                received.fetch_add(read as u64, Ordering::Relaxed);
+                true
+            }
+            Err(error) => matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
+        });
+        if !moved {
+            std::thread::sleep(PAUSE);
+        }
+    }
+}
+
+/// Writes to each in turn what it takes.
+fn source(mut open: Vec<TcpStream>, stop: &AtomicBool) {
+    let bytes = [7; WRITE];
+    while !stop.load(Ordering::Relaxed) {
+        let mut moved = false;
+        open.retain_mut(|stream| match stream.write(&bytes) {
+            Ok(_) => {
+                moved = true;
+                true
+            }
+            Err(error) => matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
+        });
+        if !moved {
+            std::thread::sleep(PAUSE);
+        }
+    }
+}

@@ -1,0 +1,406 @@
+//! A6: what a host of the cluster can do that speaks every protocol as itself.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use sluice_schedule::{
+    Announcement, BootId, Bytes, Feedback, FlowId, FlowPromise, HolderId, HostId, JobId, JobStatus, LinkId, Nanos,
+    Rate, Refusal, Slot,
+};
+use sluice_wire::hello::{ClockSource, Grid, Hello};
+use sluice_wire::session::{SessionClient, SessionError, SessionReceiver};
+
+use crate::attacker::{PATIENCE, turn};
+use crate::programs::Switch;
+use crate::wire::Proven;
+
+const SLOT: Nanos = Nanos::from_millis(200);
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime")
+}
+
+pub fn slot() -> Slot {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+    Slot((now.as_nanos() / u128::from(SLOT.0)) as u32)
+}
+
+pub fn hello(name: &str, boot: u64) -> Hello {
+    let grid = Grid {
+        cluster: "default".into(),
+        slot_length: SLOT,
+        horizon: 10,
+        epoch: Nanos::ZERO,
+        clock: ClockSource::Realtime,
+    };
+    Hello { grid, name: name.into(), host: HostId::of(name), boot: BootId(boot), slot: slot(), now: Nanos::ZERO }
+}
+
+pub fn s0() -> HolderId {
+    HolderId::of("s0")
+}
+
+fn port(port: u32) -> LinkId {
+    LinkId::new(s0().0, port)
+}
+
+/// A host that announces, and hears.
+struct Speaker {
+    name: &'static str,
+    client: SessionClient,
+    seq: u64,
+}
+
+impl Speaker {
+    async fn new(switch: &Switch, name: &'static str) -> Speaker {
+        Speaker::of_boot(switch, name, 1).await
+    }
+
+    async fn of_boot(switch: &Switch, name: &'static str, boot: u64) -> Speaker {
+        let client = SessionClient::connect(&switch.uri(), &hello(name, boot)).await.expect("let in");
+        Speaker { name, client, seq: 0 }
+    }
+
+    /// One that proves who it is.
+    async fn proven(proven: &Proven, name: &'static str) -> Speaker {
+        let client = SessionClient::connect_by(&proven.host(name), &proven.switch.uri(), &hello(name, 1)).await;
+        Speaker { name, client: client.expect("let in"), seq: 0 }
+    }
+
+    fn says(&mut self, rate: Rate, to: u32) -> Announcement {
+        self.seq += 1;
+        announcement(self.name, self.seq, to, rate)
+    }
+
+    fn announce(&self, announcement: Announcement) {
+        self.client.sender.announce(s0(), announcement);
+    }
+
+    async fn hear(&mut self, fits: impl Fn(&Feedback) -> bool) -> Feedback {
+        hear(&mut self.client.receiver, fits).await
+    }
+
+    /// What others have on a port, by a word of this host itself.
+    async fn load(&mut self, of: u32) -> Rate {
+        let announcement = self.says(Rate::ZERO, of);
+        let seq = announcement.seq;
+        self.announce(announcement);
+        let heard = self.hear(|f| f.seq >= seq || f.refused.is_some()).await;
+        let view = heard.links.iter().find(|view| view.link == port(of)).expect("it watches this port");
+        view.load.first().copied().unwrap_or_default()
+    }
+}
+
+async fn hear(receiver: &mut SessionReceiver, fits: impl Fn(&Feedback) -> bool) -> Feedback {
+    let search = async {
+        loop {
+            let news = receiver.next().await.expect("the session lasts").expect("the session lasts");
+            if let Some((_, feedback)) = news.into_iter().find(|(holder, f)| *holder == s0() && fits(f)) {
+                return feedback;
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, search).await.expect("in time")
+}
+
+/// Why a session ended.
+async fn ending(receiver: &mut SessionReceiver) -> SessionError {
+    let search = async {
+        loop {
+            match receiver.next().await {
+                Ok(Some(_)) => {}
+                Ok(None) => panic!("ended without a reason"),
+                Err(error) => return error,
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, search).await.expect("in time")
+}
+
+/// `rate` on a port of `s0`, watching both of its ports.
+fn announcement(name: &str, seq: u64, to: u32, rate: Rate) -> Announcement {
+    let host = HostId::of(name);
+    let flow = FlowPromise {
+        flow: FlowId(u64::from(host.0) << 32 | 1),
+        job: JobId::of(name),
+        key: Nanos::from_millis(100),
+        takes: rate,
+        rates: vec![rate; 10],
+        demand: Bytes(1_000_000_000),
+        links: vec![port(to)],
+        ..FlowPromise::default()
+    };
+    let flows = if rate == Rate::ZERO { Vec::new() } else { vec![flow] };
+    Announcement {
+        host,
+        boot: BootId(1),
+        seq,
+        slot: slot(),
+        flows,
+        watch: vec![port(0), port(1)],
+        ..Announcement::default()
+    }
+}
+
+/// Waits for what a counter comes to; pages of metrics are a second old at most.
+fn counted(what: &str, mut so: impl FnMut() -> bool) {
+    let began = std::time::Instant::now();
+    while !so() {
+        assert!(began.elapsed() < PATIENCE, "{what} was not counted");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+/// schedules far above what any cable carries, to have the fabric for itself.
+#[test]
+fn a_host_reserves_no_more_than_a_link_carries() {
+    let Some(_turn) = turn() else { return };
+    let switch = Switch::start("");
+    runtime().block_on(async {
+        let mut greedy = Speaker::new(&switch, "h1").await;
+        let mut honest = Speaker::new(&switch, "h2").await;
+        for _ in 0..3 {
+            let much = greedy.says(Rate(u64::MAX), 0);
+            greedy.announce(much);
+            let load = honest.load(0).await;
+            assert!(load <= Rate::mbps(10_000), "{load}");
+        }
+    });
+    counted("overclaiming", || switch.metric("sluice_switchd_clipped_total", "s0") >= 1.0 || refusals(&switch) >= 1.0);
+}
+
+/// Announcements that were not applied.
+fn refusals(switch: &Switch) -> f64 {
+    switch.metric("sluice_switchd_updates_total", "") - switch.metric("sluice_switchd_updates_total", "applied")
+}
+
+/// more than its own cable, links that nothing of it crosses, and a host that the network does not have.
+#[test]
+fn a_host_promises_what_fits_its_cable_on_its_own_ways_only() {
+    let Some(_turn) = turn() else { return };
+    let proven = Proven::in_topology();
+    runtime().block_on(async {
+        let mut rogue = Speaker::proven(&proven, "h0").await;
+        // Within what it has, and on its way to h1: that is taken.
+        let good = rogue.says(Rate::mbps(5_000), 1);
+        rogue.announce(good);
+        rogue.hear(|f| f.seq == 1 && f.refused.is_none()).await;
+        // Twice its cable, by two flows on two ways.
+        let mut much = rogue.says(Rate::mbps(9_000), 1);
+        let mut other = much.flows[0].clone();
+        (other.flow, other.links) = (FlowId(other.flow.0 + 1), vec![port(2)]);
+        much.flows.push(other);
+        rogue.announce(much);
+        let heard = rogue.hear(|f| f.refused == Some(Refusal::Quota)).await;
+        assert_eq!(heard.seq, 1, "what was taken before stays");
+        // Nothing that it sends comes back to itself.
+        let own = rogue.says(Rate::mbps(5_000), 0);
+        rogue.announce(own);
+        rogue.hear(|f| f.refused == Some(Refusal::LinkNotYours)).await;
+        let mut nobody = Speaker::proven(&proven, "h9").await;
+        let word = nobody.says(Rate::mbps(5_000), 1);
+        nobody.announce(word);
+        nobody.hear(|f| f.refused == Some(Refusal::UnknownHost)).await;
+    });
+    for result in ["quota", "link-not-yours", "unknown-host"] {
+        counted(result, || proven.switch.metric("sluice_switchd_updates_total", result) >= 1.0);
+    }
+}
+
+/// ten thousand promises in one word, ten times.
+#[test]
+fn a_host_over_its_quota_is_not_heard_for_a_while_and_nobody_else_suffers() {
+    let Some(_turn) = turn() else { return };
+    let switch = Switch::start("");
+    runtime().block_on(async {
+        let mut greedy = Speaker::new(&switch, "h1").await;
+        let mut honest = Speaker::new(&switch, "h2").await;
+        for _ in 0..10 {
+            let template = greedy.says(Rate::mbps(1), 0);
+            let flow = |n: u64| FlowPromise {
+                flow: FlowId(u64::from(template.host.0) << 32 | n),
+                links: vec![port(0), port(1)],
+                rates: vec![Rate(1); 10],
+                demand: Bytes::ZERO,
+                takes: Rate::ZERO,
+                ..template.flows[0].clone()
+            };
+            let much = Announcement { flows: (0..4_097).map(flow).collect(), ..template };
+            greedy.announce(much);
+            greedy.hear(|f| f.refused == Some(Refusal::Quota)).await;
+        }
+        let modest = greedy.says(Rate::mbps(1), 0);
+        greedy.announce(modest);
+        greedy.hear(|f| f.refused == Some(Refusal::Quota)).await;
+        assert_eq!(honest.load(0).await, Rate::ZERO);
+    });
+    assert!(switch.log().contains("host-over-quota"));
+    counted("the quota", || switch.metric("sluice_switchd_updates_total", "quota") >= 10.0);
+}
+
+/// other hosts' flows, and links that are not this switch's.
+#[test]
+fn a_host_speaks_of_its_own_flows_and_of_links_that_are_there() {
+    let Some(_turn) = turn() else { return };
+    let switch = Switch::start("");
+    runtime().block_on(async {
+        let mut rogue = Speaker::new(&switch, "h1").await;
+        let mut honest = Speaker::new(&switch, "h2").await;
+        let mut foreign = rogue.says(Rate::mbps(9_000), 0);
+        foreign.flows[0].flow = FlowId(u64::from(HostId::of("h0").0) << 32 | 1);
+        rogue.announce(foreign);
+        rogue.hear(|f| f.refused == Some(Refusal::ForeignFlow)).await;
+        let mut elsewhere = rogue.says(Rate::mbps(9_000), 0);
+        elsewhere.flows[0].links = vec![port(0), port(77)];
+        rogue.announce(elsewhere);
+        rogue.hear(|f| f.refused == Some(Refusal::UnknownLink)).await;
+        // What it claims to measure on a link that does not lead to it holds nobody at the floor.
+        let mut measured = rogue.says(Rate::ZERO, 0);
+        measured.measured = vec![(port(0), Rate(u64::MAX))];
+        rogue.announce(measured);
+        rogue.hear(|f| f.refused.is_none()).await;
+        let asked = honest.says(Rate::ZERO, 0);
+        let seq = asked.seq;
+        honest.announce(asked);
+        let heard = honest.hear(|f| f.seq >= seq).await;
+        assert!(heard.links.iter().all(|view| view.cross == Rate::ZERO), "{:?}", heard.links);
+        assert_eq!(honest.load(0).await, Rate::ZERO);
+    });
+    counted("a foreign flow", || switch.metric("sluice_switchd_updates_total", "foreign") >= 1.0);
+    counted("an unknown link", || switch.metric("sluice_switchd_updates_total", "unknown") >= 1.0);
+}
+
+/// words in another host's name, to withdraw or overwrite what it promised.
+#[test]
+fn nobody_withdraws_or_overwrites_what_another_promised() {
+    let Some(_turn) = turn() else { return };
+    let switch = Switch::start("");
+    runtime().block_on(async {
+        let mut victim = Speaker::new(&switch, "h0").await;
+        let mut third = Speaker::new(&switch, "h2").await;
+        let promise = victim.says(Rate::mbps(3_000), 1);
+        victim.announce(promise);
+        victim.hear(|f| f.seq == 1).await;
+        for names_itself in [false, true] {
+            // In its own session, in the victim's name; and in the name that both agree on.
+            let mut rogue = Speaker::new(&switch, "h1").await;
+            let mut theirs = announcement("h0", 1_000, 1, Rate::ZERO);
+            if names_itself {
+                theirs.flows = announcement("h0", 1_000, 1, Rate::mbps(1)).flows;
+            }
+            rogue.announce(theirs);
+            let error = ending(&mut rogue.client.receiver).await;
+            assert_eq!(error.refusal_id(), Some("identity-not-host"), "{error}");
+            let again = victim.says(Rate::mbps(3_000), 1);
+            victim.announce(again);
+            let load = third.load(1).await;
+            assert!(load >= Rate::mbps(2_999), "{load}");
+        }
+    });
+}
+
+/// statuses of jobs in another host's name, or of a job that it has no part in.
+#[test]
+fn nobody_speaks_of_another_hosts_progress() {
+    let Some(_turn) = turn() else { return };
+    let switch = Switch::start("");
+    runtime().block_on(async {
+        let mut victim = Speaker::new(&switch, "h0").await;
+        let mut rogue = Speaker::new(&switch, "h1").await;
+        let status = |origin: &str, seq, offer| JobStatus {
+            job: JobId::of("job"),
+            origin: HostId::of(origin),
+            boot: BootId(1),
+            seq,
+            round: 1,
+            key: Nanos::from_millis(10),
+            offer,
+            ..JobStatus::default()
+        };
+        // The third has a part in the job, and hears of all that have.
+        let mut third = Speaker::new(&switch, "h2").await;
+        let with = |mut announcement: Announcement, jobs: Vec<JobStatus>| {
+            announcement.jobs = jobs;
+            announcement
+        };
+        let said = victim.says(Rate::mbps(100), 1);
+        victim.announce(with(said, vec![status("h0", 1, Rate::mbps(100))]));
+        victim.hear(|f| f.seq == 1).await;
+        // Nothing on the way, of the victim's word: what the origin says here beats what others relay.
+        let said = rogue.says(Rate::ZERO, 1);
+        rogue.announce(with(said, vec![status("h1", 1, Rate::ZERO), status("h0", 99, Rate::ZERO)]));
+        rogue.hear(|f| f.seq == 1).await;
+        let said = third.says(Rate::ZERO, 1);
+        let seq = said.seq;
+        third.announce(with(said, vec![status("h2", 1, Rate::mbps(100))]));
+        let heard = third.hear(|f| f.seq >= seq && !f.jobs.is_empty()).await;
+        let of_victim: Vec<_> = heard.jobs.iter().filter(|told| told.origin == HostId::of("h0")).collect();
+        assert!(of_victim.iter().all(|told| told.offer == Rate::mbps(100) && told.seq == 1), "{of_victim:?}");
+        assert!(!of_victim.is_empty(), "{heard:?}");
+    });
+}
+
+/// slots far ahead and far behind, by which lanes would be filled or wiped.
+#[test]
+fn a_slot_far_off_is_refused_and_counted() {
+    let Some(_turn) = turn() else { return };
+    let switch = Switch::start("");
+    let error = runtime().block_on(async {
+        let mut rogue = Speaker::new(&switch, "h1").await;
+        let mut honest = Speaker::new(&switch, "h2").await;
+        for off in [3, 1_000, i32::MAX as u32, u32::MAX - 40] {
+            let mut far = rogue.says(Rate::mbps(9_000), 0);
+            far.slot = Slot(far.slot.0.wrapping_add(off));
+            rogue.announce(far);
+            rogue.hear(|f| f.refused == Some(Refusal::SlotGuard)).await;
+        }
+        assert_eq!(honest.load(0).await, Rate::ZERO);
+        // Who says hello from another time is not let in at all.
+        let mut late = hello("h3", 1);
+        late.slot = late.slot.offset(1_000);
+        SessionClient::connect(&switch.uri(), &late).await.expect_err("refused")
+    });
+    assert_eq!(error.refusal_id(), Some("slot-offset-too-large"), "{error}");
+    counted("the guard", || switch.metric("sluice_switchd_slot_guard_rejects_total", "s0") >= 4.0);
+    counted("the hello", || switch.metric("sluice_switchd_hellos_refused_total", "") >= 1.0);
+}
+
+/// another boot id with every word, by which what was promised before would never be withdrawn.
+#[test]
+fn a_host_that_is_another_process_with_every_word_has_one_promise() {
+    let Some(_turn) = turn() else { return };
+    let switch = Switch::start("");
+    runtime().block_on(async {
+        let mut honest = Speaker::new(&switch, "h2").await;
+        let mut rogue = Speaker::new(&switch, "h1").await;
+        for boot in 1..=20 {
+            let mut anew = rogue.says(Rate::mbps(1_000), 0);
+            anew.boot = BootId(boot);
+            rogue.announce(anew);
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            let load = honest.load(0).await;
+            assert!(load <= Rate::mbps(1_001), "boot {boot}: {load}");
+        }
+    });
+}
+
+/// a host of another slot length, horizon, epoch or cluster, by mistake.
+#[test]
+fn a_host_on_another_grid_is_refused_with_both_values() {
+    let Some(_turn) = turn() else { return };
+    let switch = Switch::start("");
+    let refused = |change: fn(&mut Hello)| {
+        let mut hello = hello("h1", 1);
+        change(&mut hello);
+        let error = runtime().block_on(SessionClient::connect(&switch.uri(), &hello)).expect_err("refused");
+        (error.refusal_id().unwrap_or_default().to_owned(), error.to_string())
+    };
+    let (id, text) = refused(|hello| hello.grid.slot_length = Nanos::from_millis(50));
+    assert!(id == "slot-length-mismatch" && text.contains("50 ms") && text.contains("200 ms"), "{text}");
+    let (id, text) = refused(|hello| hello.grid.horizon = 12);
+    assert!(id == "horizon-mismatch" && text.contains("12") && text.contains("10"), "{text}");
+    assert_eq!(refused(|hello| hello.grid.epoch = Nanos(7)).0, "epoch-mismatch");
+    assert_eq!(refused(|hello| hello.grid.clock = ClockSource::Tai).0, "epoch-mismatch");
+    assert_eq!(refused(|hello| hello.grid.cluster = "other".into()).0, "cluster-mismatch");
+    counted("the hellos", || switch.metric("sluice_switchd_hellos_refused_total", "") >= 5.0);
+    assert!(switch.log().contains("hello-refused"));
+}

@@ -1,0 +1,185 @@
+//! The long runs: what nobody waits for, each with its bar, and its last result in benchmarks/verify.tsv.
+
+use super::line::Line;
+use super::suite::{Outcome, programs};
+use crate::record::Stamp;
+use crate::records::{self, Row, VERIFY, write_tables};
+use crate::shell::{Step, output};
+use crate::supply;
+
+/// A long run.
+#[derive(Debug)]
+pub(super) struct Long {
+    pub(super) name: &'static str,
+    /// For the list and the table.
+    what: &'static str,
+    pub(super) bar: &'static str,
+    /// What its draws begin from, where it has draws.
+    pub(super) seed: Option<&'static str>,
+    how: How,
+}
+
+#[derive(Debug)]
+enum How {
+    /// These, one after the other; the figure is the last line that the last one prints.
+    Commands(&'static [&'static str]),
+    /// Known weaknesses of what comes from elsewhere.
+    Advisories,
+    /// Tests of these packages under Miri, with so many schedules.
+    Miri(&'static [&'static [&'static str]]),
+}
+
+pub(super) const LONG: [Long; 10] = [
+    Long {
+        name: "seeds",
+        what: "T-S: the brains under faults, with further seeds",
+        bar: "0 seeds fail",
+        seed: Some("0 to 49999"),
+        how: How::Commands(&[
+            "cargo run --release --locked -p sluice-faults --example fault_sim -- --mode both --seeds 50000 --least 10",
+        ]),
+    },
+    Long {
+        name: "mutants",
+        what: "T-S: planted bugs of the brains, and how many seeds it takes to see them",
+        bar: "every mutant is caught",
+        seed: Some("0 and on"),
+        how: How::Commands(&["cargo run --release --locked -p sluice-faults --example fault_sim -- --mutants"]),
+    },
+    Long {
+        name: "fuzz",
+        what: "T-F: every parser by libFuzzer, ten minutes each",
+        bar: "0 crashes, 0 inputs over 1 s",
+        seed: None,
+        how: How::Commands(&["cargo xtask fuzz all --minutes 10"]),
+    },
+    Long {
+        name: "chaos",
+        what: "T-C: every row of the chaos table, the long ones included",
+        bar: "every row holds",
+        seed: None,
+        how: How::Commands(&["sluice-experiment chaos --all"]),
+    },
+    Long {
+        name: "kernels",
+        what: "T-V: Debian's kernels in QEMU",
+        bar: "each loads, or says why not",
+        seed: None,
+        how: How::Commands(&["cargo xtask kernels"]),
+    },
+    Long {
+        name: "soak",
+        what: "L6: virtual days, fifty daemons under faults, thousands of flows; eight hours",
+        bar: "≤ 0.5 MiB/h of memory, descriptors and tasks flat",
+        seed: None,
+        how: How::Commands(&["sluice-experiment soak --hours 4"]),
+    },
+    Long {
+        name: "advisories",
+        what: "T-X: known weaknesses of what comes from elsewhere; needs network and cargo-deny",
+        bar: "0",
+        seed: None,
+        how: How::Advisories,
+    },
+    Long {
+        name: "miri",
+        what: "T-M: unsafe code that asks no kernel, under Miri with 64 schedules; needs a nightly toolchain with it",
+        bar: "0 undefined",
+        seed: Some("0 to 63"),
+        how: How::Miri(&[
+            &["-p", "sluice-struct-ops", "--lib", "--", "finds_members", "refuses_what"],
+            &["-p", "sluice-progress", "--lib", "--", "layout::", "writer::heap::"],
+        ]),
+    },
+    Long {
+        name: "leak",
+        what: "what the brains of a host and a switch hold on the heap after an hour of jobs that come and go, by dhat",
+        bar: "as much as after half an hour",
+        seed: None,
+        how: How::Commands(&["cargo run --release --locked -p sluice-schedule --example leak"]),
+    },
+    Long {
+        name: "bench",
+        what: "every benchmark and every measured experiment of BENCHMARKS.md",
+        bar: "each ends",
+        seed: None,
+        how: How::Commands(&["cargo xtask bench"]),
+    },
+];
+
+/// Schedules that Miri tries.
+const SCHEDULES: &str = "-Zmiri-many-seeds=0..64 -Zmiri-disable-isolation -Zmiri-ignore-leaks";
+
+pub(super) fn find(name: &str) -> Option<&'static Long> {
+    LONG.iter().find(|run| run.name == name)
+}
+
+/// All of them, a line each.
+pub(super) fn list() -> String {
+    LONG.iter().map(|run| format!("  {:<11}{}; must be: {}\n", run.name, run.what, run.bar)).collect()
+}
+
+impl Long {
+    pub(super) fn run(&self) -> Outcome {
+        Outcome::of(match self.how {
+            How::Commands(commands) => programs(commands),
+            How::Advisories => supply::advisories().map(|()| "0".to_owned()),
+            How::Miri(sets) => miri(sets),
+        })
+    }
+}
+
+fn miri(sets: &[&[&str]]) -> Result<String, String> {
+    if output("cargo", &["+nightly", "miri", "--version"]).is_err() {
+        return Err("no Miri: rustup toolchain install nightly --component miri rust-src".to_owned());
+    }
+    for set in sets {
+        Step::new("cargo", &["+nightly", "miri", "test", "--locked"])
+            .args(set.iter().copied())
+            .with("MIRIFLAGS", SCHEDULES)
+            .run()?;
+    }
+    Ok(format!("0 undefined in {} packages", sets.len()))
+}
+
+/// Writes what came of a run into its row, and the tables anew.
+pub(super) fn record(run: &Long, line: &Line) -> Result<(), String> {
+    let mut all = records::load()?;
+    let record = all.iter_mut().find(|record| record.area == VERIFY.0).ok_or("benchmarks/verify.tsv is not there")?;
+    let Stamp { date, commit } = Stamp::now()?;
+    let number = |value: Option<f64>| value.map_or_else(|| "?".to_owned(), |value| format!("{value:.1}"));
+    let spread =
+        format!("{:.0} s, load {}, timers {} ms late", line.seconds, number(line.load), number(line.lateness_p99_ms));
+    let value = if line.pass { line.figure.clone() } else { format!("**{}**", line.figure) };
+    let cells = [figure(run), run.bar.to_owned(), value.replace('\t', " "), spread, command(run)];
+    let row = Row::known(cells, date, commit);
+    match record.rows.iter_mut().find(|old| old.figure == row.figure) {
+        Some(old) => *old = row,
+        None => record.rows.push(row),
+    }
+    record.save()?;
+    write_tables(&all)
+}
+
+fn figure(run: &Long) -> String {
+    format!("{}: {}", run.name, run.what)
+}
+
+fn command(run: &Long) -> String {
+    format!("cargo xtask verify --long {}", run.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_long_run_has_one_row_with_its_bar_and_its_command() {
+        let records = records::load().expect("records");
+        let record = records.iter().find(|record| record.area == VERIFY.0).expect("benchmarks/verify.tsv");
+        let rows: Vec<_> =
+            record.rows.iter().map(|row| (row.figure.clone(), row.bar.clone(), row.command.clone())).collect();
+        let runs: Vec<_> = LONG.iter().map(|run| (figure(run), run.bar.to_owned(), command(run))).collect();
+        assert_eq!(rows, runs);
+    }
+}
