@@ -41,7 +41,7 @@ mod interfaces;
 pub mod journal;
 pub mod limits;
 mod logging;
-mod metrics;
+pub mod metrics;
 mod monitor;
 mod numbers;
 mod own_table;
