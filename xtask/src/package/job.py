@@ -1,4 +1,4 @@
-"""A job that always has something to send, and its receiver."""
+"""A job that sends in rounds, by which a daemon knows it from a download; and its receiver."""
 import socket
 import sys
 import threading
@@ -20,4 +20,5 @@ for _ in range(100):
     except OSError:
         time.sleep(0.1)
 while True:
-    stream.sendall(bytes(1 << 16))
+    stream.sendall(bytes(1 << 20))
+    time.sleep(0.5)

@@ -19,6 +19,8 @@ const MINUTES: Duration = Duration::from_secs(180);
 /// Upgrades in a minute, the connections meanwhile, and what they may feel of it.
 const UPGRADES: u32 = 20;
 const CONNECTIONS: usize = 8;
+/// How long the job is watched before they begin.
+const UNDISTURBED: Duration = Duration::from_secs(15);
 const LINK: Rate = Rate::mbps(500);
 const SILENCE_MS: f64 = 50.0;
 const GOODPUT: f64 = 0.97;
@@ -111,7 +113,7 @@ fn two_jobs(jobs: &[(String, usize)]) -> bool {
 /// From a fresh root to two scheduled jobs.
 fn fresh(given: &Given, fabric: &Arc<Fabric>) -> Result<()> {
     let machine = machine(given, fabric, "fresh")?;
-    let _jobs = [Steady::start(fabric, (0, "left"), 2)?, Steady::start(fabric, (1, "right"), 2)?];
+    let _jobs = [Steady::start(fabric, (0, "left"), 2, false)?, Steady::start(fabric, (1, "right"), 2, false)?];
     let began = Instant::now();
     let commands = [
         "dpkg -i /tmp/sluice.deb".to_owned(),
@@ -147,13 +149,20 @@ fn upgrade(given: &Given, fabric: &Arc<Fabric>) -> Result<()> {
         "mkdir -p /etc/sluice/sluiced.d && printf '{}' >/etc/sluice/sluiced.d/site.toml",
         site(fabric)
     ))?;
-    machine.runs("systemctl restart sluiced && sluice mode active --persist")?;
-    let mut job = Steady::start(fabric, (0, "steady"), CONNECTIONS)?;
+    machine.runs("systemctl restart sluiced")?;
+    let mut job = Steady::start(fabric, (0, "steady"), CONNECTIONS, true)?;
+    // In `observe`, past its rounds: what the network itself does to such connections.
+    std::thread::sleep(Duration::from_secs(8));
+    let begin = Instant::now();
+    std::thread::sleep(UNDISTURBED);
+    let plain = job.since(begin)?;
+    println!("  ordinary TCP: {:.1} Mbit/s, longest silence {:.1} ms", plain.mbps, plain.silence_ms);
+    machine.runs("sluice mode active --persist")?;
     let all = |jobs: &[(String, usize)]| jobs.iter().map(|(_, count)| count).sum::<usize>() == CONNECTIONS;
     until(&machine, "all are managed", all)?;
     std::thread::sleep(Duration::from_secs(3));
     let begin = Instant::now();
-    std::thread::sleep(Duration::from_secs(15));
+    std::thread::sleep(UNDISTURBED);
     let before = job.since(begin)?;
     println!("  undisturbed: {:.1} Mbit/s, longest silence {:.1} ms", before.mbps, before.silence_ms);
     let begin = Instant::now();
@@ -196,7 +205,7 @@ fn purge(given: &Given, fabric: &Arc<Fabric>) -> Result<()> {
     machine.runs("mkdir -p /etc/systemd/system/sluiced.service.d && cp /usr/share/doc/sluice/examples/systemd/sluiced-probes.conf /etc/systemd/system/sluiced.service.d/")?;
     machine.runs("systemctl restart sluiced && sluice mode active --persist && systemctl start sluice-switch")?;
     {
-        let _jobs = [Steady::start(fabric, (0, "left"), 2)?, Steady::start(fabric, (1, "right"), 2)?];
+        let _jobs = [Steady::start(fabric, (0, "left"), 2, false)?, Steady::start(fabric, (1, "right"), 2, false)?];
         until(&machine, "two jobs are scheduled", two_jobs)?;
         let used = dump::difference(&before, &dump::all(&machine)?);
         for kind in
