@@ -3,7 +3,7 @@
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use sluice_wire::snapshot::{Flow, Job, Label, Link, Snapshot, SwitchStatus};
-use sluiced::metrics::{MAX_LINKS, MAX_SWITCHES, render};
+use sluiced::{MAX_LINKS, MAX_SWITCHES, scrape};
 
 fn host(jobs: usize, links: usize, switches: usize) -> Snapshot {
     let mut snapshot = Snapshot::default();
@@ -26,10 +26,10 @@ fn host(jobs: usize, links: usize, switches: usize) -> Snapshot {
 fn bench(c: &mut Criterion) {
     let mut group = c.benchmark_group("scrape");
     for (name, snapshot) in [("two jobs", host(2, 2, 3)), ("full", host(300, MAX_LINKS, MAX_SWITCHES))] {
-        let page = render(&snapshot).expect("renders");
+        let page = scrape(&snapshot).expect("renders");
         let series = page.lines().filter(|line| !line.starts_with('#')).count();
         group.throughput(Throughput::Elements(series as u64));
-        group.bench_function(format!("{name}, {series} series"), |b| b.iter(|| render(&snapshot)));
+        group.bench_function(format!("{name}, {series} series"), |b| b.iter(|| scrape(&snapshot)));
     }
     group.finish();
 }

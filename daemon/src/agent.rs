@@ -20,6 +20,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use sd_notify::NotifyState;
 use sluice_ebpf::Tier;
 use sluice_formats::problem::Problems;
 use sluice_realtime::{Bound, Realtime, Standing};
@@ -47,6 +48,7 @@ use crate::logging::Filter;
 use crate::monitor::Haste;
 use crate::own_table::{self, OwnTable};
 use crate::rdma;
+use crate::service::ServiceManager;
 use crate::starts::{self, Starts};
 use pace::Pace;
 
@@ -88,6 +90,7 @@ pub struct Agent {
     starts: Starts,
     file: Option<std::path::PathBuf>,
     filter: Arc<Filter>,
+    manager: ServiceManager,
     wake: Option<AsyncFd<OwnedFd>>,
     news: Arc<Notify>,
     asked_clock: Option<Nanos>,
@@ -195,6 +198,7 @@ impl Agent {
             starts,
             file,
             filter,
+            manager: ServiceManager::of_environment(),
             wake: None,
             news,
             asked_clock: None,
@@ -214,7 +218,7 @@ impl Agent {
         agent.facts.ready = true;
         agent.publish(true);
         let _ = started.try_send(Ok(shared));
-        notify(&[sd_notify::NotifyState::Ready]);
+        agent.manager.tell(&NotifyState::Ready);
         while !agent.stop {
             agent.keep_time();
             agent.wait(&mut requests, &mut inbox, &mut news).await;
@@ -372,13 +376,13 @@ impl Agent {
     fn feed(&mut self, now: Now) {
         if now.mono.minus(self.watchdog_fed) >= Nanos::from_millis(1_000) {
             self.watchdog_fed = now.mono;
-            notify(&[sd_notify::NotifyState::Watchdog]);
+            self.manager.tell(&NotifyState::Watchdog);
         }
     }
 
     /// The last thing: long orders, sysctls back. Pins stay for the next start.
     fn end(&mut self) {
-        notify(&[sd_notify::NotifyState::Stopping]);
+        self.manager.tell(&NotifyState::Stopping);
         let coasting = self.core.coast(clock::monotonic());
         for left in self.journal.restore() {
             told::sysctl_left(&left);
@@ -442,9 +446,4 @@ fn serve_own_table(
             Err(error) => told::no_peers(&error),
         }
     }
-}
-
-fn notify(state: &[sd_notify::NotifyState<'_>]) {
-    // Without a service manager there is nobody to tell.
-    let _ = sd_notify::notify(state);
 }

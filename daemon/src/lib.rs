@@ -12,6 +12,7 @@
 //! | `fleet` | what a fleet says through etcd |
 //! | `hops` | by which switches flows go, found by probes |
 //! | `enforce`, `cgroups`, `watch`, `sock_diag`, `journal`, `rundir`, `starts` | the kernel side, whose sockets it takes, looking without it, outside changes, the run directory, crash loops |
+//! | `service` | what the service manager is told |
 //! | `conditions`, `snapshot`, `numbers`, `metrics`, `http`, `control`, `logging` | what is shown and asked |
 //! | [`args`] | the command line |
 //! | [`daemon`], [`cleanup`], [`probe`] | the three things the program does |
@@ -41,7 +42,7 @@ mod interfaces;
 pub mod journal;
 pub mod limits;
 mod logging;
-pub mod metrics;
+mod metrics;
 mod monitor;
 mod numbers;
 mod own_table;
@@ -49,6 +50,7 @@ pub mod probe;
 mod rdma;
 mod recorder;
 mod rundir;
+mod service;
 mod snapshot;
 pub mod sock_diag;
 mod starts;
@@ -57,3 +59,5 @@ mod sys;
 mod testing;
 pub mod topology;
 mod watch;
+
+pub use metrics::{MAX_LINKS, MAX_SWITCHES, render as scrape};
