@@ -80,7 +80,11 @@ fn main() -> ExitCode {
             sluice: Some(sluice),
             only,
             ..
-        } => stories::all(&Given { root, work, old, new, switch, sluice, only }),
+        } => {
+            // Mounts are known by their whole path.
+            let work = std::path::absolute(&work).map_err(step(work.display()));
+            work.and_then(|work| stories::all(&Given { root, work, old, new, switch, sluice, only }))
+        }
         _ => Err("run it by: cargo xtask package check roots".into()),
     };
     match done {
