@@ -79,6 +79,9 @@ pub fn cost(bench: &Bench<'_>, settings: &Settings) -> Result<Cost, RunError> {
     plan.jobs[0].compute = vec![Nanos::from_millis(200)];
     plan.jobs[0].iterations = 100_000;
     let policy = Policy::Sluice { policy: None, nic: false };
+    // With a state directory it records for `sluice why`, as an installed one does.
+    let state = bench.dir.join("live/run-h0/state");
+    std::fs::create_dir_all(&state).map_err(RunError::io(format!("creating {}", state.display())))?;
     let mut live = Live::start(bench, &plan, &place, &policy, 100)?;
     live.run_for(Duration::from_secs(3))?;
     let cpu = |live: &Live| {

@@ -18,7 +18,7 @@ const INSTALLED: &str =
 const UNIT: &str = "[Unit]\nDescription=Try the packages\nAfter=multi-user.target\n\
     [Service]\nType=oneshot\nExecStart=/root/boot.sh\n[Install]\nWantedBy=multi-user.target\n";
 /// Longer than all of it takes.
-const SECONDS: &str = "300";
+const SECONDS: &str = "400";
 
 pub(super) fn run(debs: &Path) -> Result<(), String> {
     if !is_root() {
