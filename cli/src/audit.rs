@@ -91,6 +91,7 @@ fn who(entry: &Entry) -> String {
         (Some(user), Some(uid), _) => format!("{user} ({uid})"),
         (None, Some(uid), _) => uid.to_string(),
         (_, None, Way::Signal) => "a signal".into(),
+        (_, None, Way::Fleet) => "the fleet".into(),
         (_, None, _) => "-".into(),
     }
 }

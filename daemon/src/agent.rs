@@ -22,6 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use sd_notify::NotifyState;
 use sluice_ebpf::Tier;
 use sluice_formats::problem::Problems;
 use sluice_realtime::{Bound, Realtime, Standing};
@@ -45,6 +46,7 @@ use crate::journal::Journal;
 use crate::logging::Filter;
 use crate::monitor::Haste;
 use crate::rdma;
+use crate::service::ServiceManager;
 use crate::starts::{self, Starts};
 use crate::stored::Keeper;
 use pace::Pace;
@@ -89,6 +91,7 @@ pub struct Agent {
     keeper: Keeper,
     file: Option<std::path::PathBuf>,
     filter: Arc<Filter>,
+    manager: ServiceManager,
     wake: Option<AsyncFd<OwnedFd>>,
     news: Arc<Notify>,
     asked_clock: Option<Nanos>,
@@ -203,6 +206,7 @@ impl Agent {
             keeper: Keeper::default(),
             file,
             filter,
+            manager: ServiceManager::of_environment(),
             wake: None,
             news,
             asked_clock: None,
@@ -224,7 +228,7 @@ impl Agent {
         agent.facts.ready = true;
         agent.publish(true);
         let _ = started.try_send(Ok(shared));
-        notify(&[sd_notify::NotifyState::Ready]);
+        agent.manager.tell(&NotifyState::Ready);
         while !agent.stop {
             agent.keep_time();
             agent.wait(&mut requests, &mut inbox, &mut news).await;
@@ -392,13 +396,13 @@ impl Agent {
     fn feed(&mut self, now: Now) {
         if now.mono.minus(self.watchdog_fed) >= Nanos::from_millis(1_000) {
             self.watchdog_fed = now.mono;
-            notify(&[sd_notify::NotifyState::Watchdog]);
+            self.manager.tell(&NotifyState::Watchdog);
         }
     }
 
     /// The last thing: long orders, sysctls back. Pins stay for the next start.
     fn end(&mut self) {
-        notify(&[sd_notify::NotifyState::Stopping]);
+        self.manager.tell(&NotifyState::Stopping);
         let coasting = self.core.coast(clock::monotonic());
         for left in self.journal.restore() {
             told::sysctl_left(&left);
@@ -432,9 +436,4 @@ async fn readable(wake: Option<&AsyncFd<OwnedFd>>) {
         }
         None => std::future::pending().await,
     }
-}
-
-fn notify(state: &[sd_notify::NotifyState<'_>]) {
-    // Without a service manager there is nobody to tell.
-    let _ = sd_notify::notify(state);
 }

@@ -111,11 +111,11 @@ pub fn run(loaded: Loaded, file: Option<PathBuf>) -> anyhow::Result<ExitCode> {
         snapshots: seen,
         requests: requests.clone(),
         filter: filter.clone(),
-        audit,
+        audit: audit.clone(),
         runtime: runtime.handle().clone(),
     };
     if let Some(member) = member {
-        runtime.spawn(member.follow(requests.clone()));
+        runtime.spawn(member.follow(requests.clone(), audit));
     }
     runtime.block_on(serve(&config, tcp, unix, Arc::new(handle), requests.clone(), signals))?;
     // The loop was asked to end; a stuck one must not keep the process alive: its orders run out by themselves.

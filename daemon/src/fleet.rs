@@ -16,9 +16,11 @@ use sluice_fleet::Revision;
 use sluice_fleet::contact::Contact;
 use sluice_fleet::key::{MAX_KEYS, Name, Space};
 use sluice_fleet::view::{Change, Heard, Raw, View};
-use sluice_wire::snapshot::Command;
+use sluice_wire::audit::{self, Entry, Way};
+use sluice_wire::snapshot::{Command, Mode};
 use tokio::sync::mpsc;
 
+use crate::audit::Audit;
 use crate::clock;
 use crate::config::{Config, Loaded};
 use crate::control::Request;
@@ -59,6 +61,8 @@ pub struct Member {
     /// Something is to be written or told.
     news_due: bool,
     told: FleetWord,
+    /// The mode of the group that the audit log has, or that was kept from before.
+    noted: Option<Mode>,
 }
 
 impl Member {
@@ -83,6 +87,7 @@ impl Member {
             );
             View::new(space, group)
         });
+        let noted = view.mode();
         Some(Member {
             endpoints: config.fleet.etcd.clone(),
             certificates: Certificates::of(config),
@@ -95,6 +100,7 @@ impl Member {
             network_due: true,
             news_due: true,
             told: FleetWord::default(),
+            noted,
         })
     }
 
@@ -111,13 +117,13 @@ impl Member {
         }
     }
 
-    /// Listens for ever.
-    pub async fn follow(mut self, requests: mpsc::Sender<Request>) {
+    /// Listens for ever. What the fleet commands stands in the audit log.
+    pub async fn follow(mut self, requests: mpsc::Sender<Request>, audit: Audit) {
         let mut tries = 0_usize;
         loop {
-            self.settle(&requests).await;
+            self.settle(&requests, &audit).await;
             let before = self.heard_unix_ns;
-            let Err(error) = self.listen(&requests, tries).await;
+            let Err(error) = self.listen(&requests, &audit, tries).await;
             if self.heard_unix_ns != before {
                 tries = 0;
             }
@@ -126,7 +132,7 @@ impl Member {
             let most = WAITS.get(tries).or(WAITS.last()).copied().unwrap_or(ASK);
             tries += 1;
             let wait = Duration::from_nanos(random() % u64::try_from(most.as_nanos()).unwrap_or(1).max(1));
-            self.settle(&requests).await;
+            self.settle(&requests, &audit).await;
             tokio::time::sleep(wait).await;
         }
     }
@@ -135,6 +141,7 @@ impl Member {
     async fn listen(
         &mut self,
         requests: &mpsc::Sender<Request>,
+        audit: &Audit,
         tries: usize,
     ) -> Result<std::convert::Infallible, Error> {
         let tls = self.certificates.read().await?;
@@ -145,7 +152,7 @@ impl Member {
         self.heard(first);
         let mut watch = client.watch(&self.hosts, from).await?;
         tracing::info!(event = "fleet-heard", etcd = %client.endpoint(), revision = from - 1, "etcd is heard");
-        self.settle(requests).await;
+        self.settle(requests, audit).await;
         let mut ask = tokio::time::interval(ASK);
         ask.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
@@ -166,7 +173,7 @@ impl Member {
                     watch.ask();
                 }
             }
-            self.settle(requests).await;
+            self.settle(requests, audit).await;
         }
     }
 
@@ -187,7 +194,7 @@ impl Member {
     }
 
     /// Files, then the loop: what it is told is on the disk already, so that a restart forgets nothing of it.
-    async fn settle(&mut self, requests: &mpsc::Sender<Request>) {
+    async fn settle(&mut self, requests: &mpsc::Sender<Request>, audit: &Audit) {
         if self.news_due {
             self.news_due = false;
             self.disk.keep(&self.view).await;
@@ -200,6 +207,10 @@ impl Member {
         let same = FleetWord { heard_unix_ns: self.told.heard_unix_ns, ..word.clone() } == self.told;
         let aged = word.heard_unix_ns != self.told.heard_unix_ns;
         if (!same || aged) && requests.try_send(Request::Fleet(Box::new(word.clone()))).is_ok() {
+            if word.mode != self.noted {
+                self.noted = word.mode;
+                audit.note(commanded(&word));
+            }
             self.told = word;
         }
     }
@@ -232,6 +243,20 @@ impl Member {
                 answered
             }
         }
+    }
+}
+
+/// A mode that the fleet's word gives this host's group, as the audit log has it. Whether the host follows is told by the loop.
+fn commanded(word: &FleetWord) -> Entry {
+    Entry {
+        unix_ns: clock::wall(crate::config::ClockSource::Realtime).0,
+        way: Way::Fleet,
+        command: "mode".into(),
+        asked: word.mode.map_or("none any more", Mode::as_str).into(),
+        reason: format!("for the group {}", word.group),
+        result: audit::Result::Asked,
+        message: format!("etcd's revision {}", word.revision),
+        ..Entry::default()
     }
 }
 

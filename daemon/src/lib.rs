@@ -14,6 +14,7 @@
 //! | `enforce`, `cgroups`, `watch`, `sock_diag`, `journal`, `rundir`, `starts` | the kernel side, whose sockets it takes, looking without it, outside changes, the run directory, crash loops |
 //! | `poison` | an input that the loop dies of, in builds with debug assertions |
 //! | `stored` | the one writer of small files of state |
+//! | `service` | what the service manager is told |
 //! | `conditions`, `snapshot`, `numbers`, `metrics`, `http`, `control`, `logging` | what is shown and asked |
 //! | [`args`] | the command line |
 //! | [`daemon`], [`cleanup`], [`probe`] | the three things the program does |
@@ -57,6 +58,7 @@ pub mod probe;
 mod rdma;
 mod recorder;
 mod rundir;
+mod service;
 mod snapshot;
 pub mod sock_diag;
 mod starts;
@@ -66,3 +68,5 @@ mod sys;
 mod testing;
 pub mod topology;
 mod watch;
+
+pub use metrics::{MAX_LINKS, MAX_SWITCHES, render as scrape};

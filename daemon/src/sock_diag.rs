@@ -48,8 +48,9 @@ const BY_FAMILY: u16 = 20;
 const DONE: u16 = 3;
 const ERROR: u16 = 2;
 const INFO: u16 = 2;
-/// INET_DIAG_CONG: the name of the congestion control.
+/// INET_DIAG_CONG: the name of the congestion control, and how those of ours begin.
 const CONG: u16 = 4;
+const OURS: &[u8] = sluice_ebpf::traces::PREFIX.as_bytes();
 /// Every state but TCP_TIME_WAIT (6), which has no congestion control any more.
 const WITH_CONTROL: u32 = 0xfff & !(1 << 6);
 /// TCP_ESTABLISHED as a bit of the state mask.
@@ -74,6 +75,8 @@ pub struct DiagSocket {
     pub remote: SocketAddrV6,
     /// Who owns it.
     pub uid: u32,
+    /// It is under Sluice's congestion control, whichever daemon put it there.
+    pub managed: bool,
     /// Payload received since the connection began.
     pub received: Bytes,
     /// What was sent, and how it went.
@@ -164,7 +167,7 @@ fn lookup(local: SocketAddrV6, remote: SocketAddrV6) -> Vec<u8> {
     request
 }
 
-/// nlmsghdr, then inet_diag_req_v2: family, protocol, extensions (INET_DIAG_INFO), padding, states, id (ports, addresses,
+/// nlmsghdr, then inet_diag_req_v2: family, protocol, extensions (INET_DIAG_INFO, INET_DIAG_CONG), padding, states, id (ports, addresses,
 /// interface, cookie).
 fn header(flags: u16) -> Vec<u8> {
     let mut request = vec![0_u8; 72];
@@ -172,7 +175,7 @@ fn header(flags: u16) -> Vec<u8> {
     request[4..6].copy_from_slice(&BY_FAMILY.to_ne_bytes());
     request[6..8].copy_from_slice(&flags.to_ne_bytes());
     request[17] = libc::IPPROTO_TCP as u8;
-    request[18] = 1 << (INFO - 1);
+    request[18] = (1 << (INFO - 1)) | (1 << (CONG - 1));
     request
 }
 
@@ -269,16 +272,16 @@ fn end(message: &[u8], address: usize, port: usize) -> Option<SocketAddrV6> {
 fn read_socket(message: &[u8]) -> Option<DiagSocket> {
     SENDING.contains(message.get(at::STATE)?).then_some(())?;
     let cookie = u64::from(u32_at(message, at::COOKIE)?) | u64::from(u32_at(message, at::COOKIE + 4)?) << 32;
-    let mut info = None;
-    each_attribute(message, &mut |kind, body| {
-        if kind == INFO {
-            info = read_info(body).zip(received(body));
-        }
+    let (mut info, mut managed) = (None, false);
+    each_attribute(message, &mut |kind, body| match kind {
+        INFO => info = read_info(body).zip(received(body)),
+        CONG => managed = body.starts_with(OURS),
+        _ => {}
     })?;
     let (local, remote) = (end(message, at::SRC, at::SPORT)?, end(message, at::DST, at::DPORT)?);
     let uid = u32_at(message, at::UID)?;
     let (inode, (stats, received)) = (u32_at(message, at::INODE)?, info?);
-    Some(DiagSocket { cookie, inode, local, remote, uid, received, stats })
+    Some(DiagSocket { cookie, inode, local, remote, uid, managed, received, stats })
 }
 
 fn received(body: &[u8]) -> Option<Bytes> {

@@ -338,6 +338,32 @@ fn the_service_manager_is_told_and_the_watchdog_fed() {
     }
 }
 
+/// A manager may be busy for long, as one that loads all its units again.
+#[test]
+fn a_service_manager_that_takes_nothing_does_not_hold_the_loop() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("notify");
+    let manager = std::os::unix::net::UnixDatagram::bind(&path).expect("bound");
+    let crowd = std::os::unix::net::UnixDatagram::unbound().expect("a socket");
+    crowd.set_nonblocking(true).expect("set");
+    while crowd.send_to(b"X_CROWD=1", &path).is_ok() {}
+    let config = write_config(dir.path(), "");
+    let child = program(&config, &[]).env("NOTIFY_SOCKET", &path).stderr(Stdio::null()).spawn().expect("starts");
+    let mut daemon = Daemon { child, dir };
+    daemon.wait_until(|daemon| daemon.get("/readyz").is_some_and(|(status, _)| status == 200));
+    let (status, answer) = daemon.post("/api/v1/mode", r#"{"mode":"bypass"}"#).expect("answers");
+    assert_eq!(status, 200, "{answer}");
+    // What it owes is told once there is room.
+    manager.set_read_timeout(Some(PATIENCE)).expect("set");
+    let (mut seen, mut buffer) = (String::new(), [0; 4096]);
+    while !seen.contains("READY=1") {
+        let n = manager.recv(&mut buffer).expect("news in time");
+        seen.push_str(&String::from_utf8_lossy(&buffer[..n]));
+    }
+    daemon.signal(Signal::SIGTERM);
+    assert_eq!(daemon.end(), Some(0));
+}
+
 /// A daemon without switches, so that other hosts connect to it, on a free port of every address.
 fn with_peer_service(root: &str, keys: &str) -> (tempfile::TempDir, PathBuf, u16) {
     let dir = tempfile::tempdir().expect("a directory");

@@ -18,6 +18,8 @@ pub enum Way {
     Socket,
     /// As a signal to the daemon; nobody tells from whom.
     Signal,
+    /// As the fleet's word, out of etcd; who wrote it there stands in what `sluice fleet` told.
+    Fleet,
     /// A way of a later version.
     #[serde(other)]
     Unknown,

@@ -109,6 +109,8 @@ pub(super) fn programs(build: &Path) -> Result<(), String> {
     let step = step.with("CARGO_TARGET_DIR", &at);
     let step =
         step.with("RUSTFLAGS", &rust).with("CFLAGS", &c).with("CXXFLAGS", &c).with("SOURCE_DATE_EPOCH", &epoch()?);
+    // What `/api/v1/status` and `sluice_build_info` call the revision.
+    let step = step.with("SLUICE_REVISION", &revision()?);
     step.args(["sluiced", "sluice-switch", "sluice", "sluice-testbed"].iter().flat_map(|package| ["-p", *package]))
         .run()?;
     let step = Step::cargo(&["build", "--release", "--locked"]).with("CARGO_TARGET_DIR", &at);
@@ -153,4 +155,9 @@ pub(super) fn epoch() -> Result<String, String> {
         Ok(given) => Ok(given),
         Err(_) => output("git", &["log", "-1", "--format=%ct"]),
     }
+}
+
+/// The commit that programs say they are of, or what the environment says.
+fn revision() -> Result<String, String> {
+    std::env::var("SLUICE_REVISION").or_else(|_| output("git", &["rev-parse", "--short=12", "HEAD"]))
 }

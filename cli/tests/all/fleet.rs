@@ -224,6 +224,11 @@ fn a_fleet_follows_etcd_and_a_rollout_returns_by_itself() {
         "{status}"
     );
     assert_eq!(fleet.run("fleet set mode rack3 active").status.code(), Some(2));
+    // What etcd commanded is noted on the host, as what a person commands is.
+    let log = fleet.desk.path("h0/state/audit.jsonl");
+    let noted = |form: &str| stdout(&fleet.desk.run(&format!("audit --file {}{form}", log.display())));
+    wait("noted", || noted("").contains("mode active") && noted("").contains("the fleet"));
+    assert!(noted(" --json").contains("for the group rack1"), "{}", noted(" --json"));
 
     // etcd is killed: nothing changes, and a host that starts meanwhile begins as it ended.
     fleet.etcd = None;

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use sd_notify::NotifyState;
 use sluice_formats::problem::{Problem, Problems};
 use sluice_schedule::{JobId, Nanos};
 use sluice_wire::snapshot::{
@@ -128,14 +129,14 @@ impl Agent {
     }
 
     fn reload(&mut self) -> Result<Outcome, Refused> {
-        let _ = sd_notify::notify(&[sd_notify::NotifyState::Reloading]); // Without a service manager nobody asks.
+        self.manager.tell(&NotifyState::Reloading);
         let unix = self.core.now().wall.0;
         let read = config::load(self.file.as_deref(), false).map_err(|problems| refused(&problems));
         let loaded = read.and_then(|loaded| match super::fabric(&loaded) {
             Ok(fabric) => Ok((loaded, fabric)),
             Err(why) => Err(Refused::new("E_NET", why.to_string(), "sluiced --check")),
         });
-        let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+        self.manager.tell(&NotifyState::Ready);
         let (loaded, fabric) = match loaded {
             Ok(read) => read,
             Err(refused) => {

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use sd_notify::NotifyState;
 use sluice_schedule::Nanos;
 
-use super::{Agent, notify};
+use super::Agent;
 use crate::conditions::ConditionCode;
 
 /// A snapshot is made this often while somebody looks; several per second look alive to a person.
@@ -45,7 +46,7 @@ impl Agent {
             snapshot.flows.len()
         );
         if first || at_once || now.slot.0.is_multiple_of(64) {
-            notify(&[sd_notify::NotifyState::Status(&line)]);
+            self.manager.tell(&NotifyState::Status(&line));
         }
         self.snapshots.send_replace(Arc::new(snapshot));
     }

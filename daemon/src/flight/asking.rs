@@ -3,23 +3,24 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use foldhash::fast::RandomState;
 use sluice_attribution::seen::{ArrivalSeen, FlowSeen, JobBytes};
 use sluice_schedule::{Bytes, Nanos, Rate};
 
 use super::{Connection, Told, limits};
 use crate::clock::{monotonic, thread_cpu};
 use crate::monitor::namespaces;
-use crate::monitor::tuple::{Place, Tuple};
+use crate::monitor::tuple::{NetNs, Place, Tuple};
 use crate::sock_diag::{self, limits::Limited};
 
 /// This part of a slot may be spent on asking.
-const PART: u64 = 200;
-/// So many are asked whatever that costs.
+const PART: u64 = 300;
+/// So many are asked whatever that costs, and so many between two looks at what it cost.
 const LEAST: usize = 4;
 /// Connections remembered.
 const MAX_KNOWN: usize = 8192;
 /// Counts older than this many slots say nothing of one slot.
-const OLD: u64 = 16;
+const OLD: u64 = 24;
 /// Fewer bytes than this are words of a library.
 const WORDS: Bytes = Bytes(8 << 10);
 /// Bytes of an answer.
@@ -43,26 +44,28 @@ struct Known {
 /// What was asked so far.
 pub(super) struct Asking {
     slot: Nanos,
-    known: HashMap<Place, Known>,
+    own: Option<NetNs>,
+    /// Looked up thousands of times a second, which the standard library's hash makes a sixth of the recorder's time.
+    known: HashMap<Place, Known, RandomState>,
     buffer: Vec<u8>,
 }
 
 impl Asking {
     pub fn new(slot: Nanos) -> Asking {
-        Asking { slot, known: HashMap::new(), buffer: vec![0; ANSWER] }
+        Asking { slot, own: namespaces::of(std::process::id()), known: HashMap::default(), buffer: vec![0; ANSWER] }
     }
 
     /// Asks, and puts what is known into the slot.
     pub fn complete(&mut self, told: &mut Told) {
         self.ask(&told.connections);
-        let length = told.seen.length();
+        let (now, length) = (monotonic(), told.seen.length());
         for (flow, connection) in told.seen.flows.iter_mut().zip(&told.flows) {
-            flow.limits = self.since(connection).map(|(before, last)| limits(before, last, length));
+            flow.limits = self.since(connection, now).map(|(before, last)| limits(before, last, length));
         }
-        self.add_unmanaged(told, length);
+        self.add_unmanaged(told, now, length);
         let mut came: BTreeMap<(u32, u32), Bytes> = BTreeMap::new();
         for connection in &told.connections {
-            let Some((before, last)) = self.since(connection) else { continue };
+            let Some((before, last)) = self.since(connection, now) else { continue };
             let received = last.counts.received.minus(before.counts.received);
             let received = spread(received, last.at.minus(before.at), length);
             if received == Bytes::ZERO && last.counts.unread == Bytes::ZERO {
@@ -89,10 +92,10 @@ impl Asking {
     }
 
     /// Connections of jobs that are nobody's flow at the moment, such as one that the loss guard gave back: they send all the same.
-    fn add_unmanaged(&self, told: &mut Told, length: Nanos) {
-        let known: HashSet<Place> = told.flows.iter().map(place).collect();
+    fn add_unmanaged(&self, told: &mut Told, now: Nanos, length: Nanos) {
+        let known: HashSet<Place, RandomState> = told.flows.iter().map(place).collect();
         for connection in told.connections.iter().filter(|connection| !known.contains(&place(connection))) {
-            let Some((before, last)) = self.since(connection) else { continue };
+            let Some((before, last)) = self.since(connection, now) else { continue };
             let (was, is) = (before.counts.stats, last.counts.stats);
             let delivered = spread(is.acked.minus(was.acked), last.at.minus(before.at), length);
             if delivered <= WORDS && is.queued <= WORDS {
@@ -126,17 +129,18 @@ impl Asking {
     }
 
     /// The last two counts of a connection, if they are of late.
-    fn since(&self, connection: &Connection) -> Option<(Counted, Counted)> {
+    fn since(&self, connection: &Connection, now: Nanos) -> Option<(Counted, Counted)> {
         let known = self.known.get(&place(connection)).filter(|known| !known.gone)?;
         let before = known.before?;
         let old = Nanos(self.slot.0.saturating_mul(OLD));
-        let fresh = monotonic().minus(known.last.at) <= old && known.last.at.minus(before.at) <= old;
+        let fresh = now.minus(known.last.at) <= old && known.last.at.minus(before.at) <= old;
         fresh.then_some((before, known.last))
     }
 
     fn ask(&mut self, connections: &[Connection]) {
         let mut turn: Vec<&Connection> = connections.iter().collect();
-        turn.sort_by_key(|connection| self.known.get(&place(connection)).map(|known| known.last.at));
+        // A look into a map costs more than a comparison.
+        turn.sort_by_cached_key(|connection| self.known.get(&place(connection)).map(|known| known.last.at));
         turn.dedup_by_key(|connection| place(connection));
         let (began, bound) = (thread_cpu(), Nanos(self.slot.0 / PART));
         let mut asked = 0;
@@ -150,14 +154,13 @@ impl Asking {
             }
             list.push(connection);
         }
-        let own = namespaces::of(std::process::id());
         for netns in order {
             let list = by_namespace.remove(&netns).unwrap_or_default();
             let Some(pid) = list.first().map(|connection| connection.pid) else { continue };
             let mut look = || {
                 let Ok(netlink) = sock_diag::open() else { return };
                 for connection in &list {
-                    if asked >= LEAST && thread_cpu().minus(began) > bound {
+                    if asked >= LEAST && asked.is_multiple_of(LEAST) && thread_cpu().minus(began) > bound {
                         return;
                     }
                     asked += 1;
@@ -166,7 +169,7 @@ impl Asking {
                     note(&mut self.known, place(connection), found);
                 }
             };
-            if own == Some(netns) {
+            if self.own == Some(netns) {
                 look();
             } else {
                 // Where it may not be entered, the thread that looks for jobs has said so.
@@ -185,7 +188,7 @@ fn spread(bytes: Bytes, elapsed: Nanos, length: Nanos) -> Bytes {
     Bytes(Nanos(bytes.0).scaled(length.0 as f64 / elapsed.0.max(length.0).max(1) as f64).0)
 }
 
-fn note(known: &mut HashMap<Place, Known>, place: Place, found: Option<Limited>) {
+fn note(known: &mut HashMap<Place, Known, RandomState>, place: Place, found: Option<Limited>) {
     let at = monotonic();
     if known.len() >= 2 * MAX_KNOWN && !known.contains_key(&place) {
         return;
@@ -231,7 +234,7 @@ mod tests {
 
     #[test]
     fn a_connection_that_is_another_one_by_now_begins_anew() {
-        let (mut known, place) = (HashMap::new(), Place::default());
+        let (mut known, place) = (HashMap::default(), Place::default());
         let busy = |ms| Some(Limited { busy: Nanos::from_millis(ms), ..Limited::default() });
         note(&mut known, place, busy(100));
         assert!(known[&place].before.is_none());

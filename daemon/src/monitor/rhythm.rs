@@ -39,6 +39,11 @@ impl Rhythm {
         }
     }
 
+    /// It has shown rounds to somebody else.
+    pub fn known(&mut self) {
+        self.rounds = self.rounds.max(ROUNDS);
+    }
+
     /// Has it shown rounds?
     pub fn shown(&self) -> bool {
         self.rounds >= ROUNDS

@@ -2,8 +2,8 @@
 //!
 //! One that moved as many bytes as the configuration asks for, in either direction, is looked at: which process has it, and
 //! does that belong to a job? By the operator's word it does at once; by its environment alone it does once the connection
-//! has shown rounds ([`super::rhythm`]), so that no download of a job is taken for its gradients. Then it is told, and told
-//! again when the directions change or it is gone.
+//! has shown rounds ([`super::rhythm`]), so that no download of a job is taken for its gradients; one that an earlier daemon
+//! managed has shown them to that one. Then it is told, and told again when the directions change or it is gone.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -111,6 +111,10 @@ impl Tracked {
         connection.weight.1 = connection.weight.1.saturating_add(counts.1.saturating_sub(connection.last.1));
         connection.last = counts;
         connection.rhythm.look(now, Bytes(counts.0.saturating_add(counts.1)));
+        // Its orders run out soon after a restart; to wait for rounds once more would give it back meanwhile.
+        if seen.managed {
+            connection.rhythm.known();
+        }
         if counts.0.max(counts.1) >= self.threshold.0 {
             connection.counts = connection.counts.or(Some(now));
         }
@@ -225,6 +229,7 @@ mod tests {
             local: v6(at(0, 4000 + cookie as u16)),
             remote: v6(at(1, 5000)),
             uid: 0,
+            managed: false,
             received: Bytes(received),
             stats: FlowStats { acked: Bytes(sent), ..FlowStats::default() },
         }
@@ -298,6 +303,17 @@ mod tests {
             }
             assert_eq!(all.len(), wanted, "{all:?}");
         }
+    }
+
+    #[test]
+    fn what_an_earlier_daemon_managed_is_told_at_the_first_look() {
+        let mut tracked = Tracked::new(Bytes(MIB));
+        // Neither has paused yet; only one of them was a job's flow to the daemon before.
+        let both = [DiagSocket { managed: true, ..seen(1, 2 * MIB, 0) }, seen(2, 2 * MIB, 0)];
+        assert_eq!(told(&look_at(&mut tracked, 0, &both, JOB, false)), [(4001, true, false)]);
+        // Whoever chooses the congestion control by name makes no job of itself by that.
+        let mut tracked = Tracked::new(Bytes(MIB));
+        assert_eq!(told(&look_at(&mut tracked, 0, &both, b"PATH=/bin\0", false)), []);
     }
 
     #[test]

@@ -1,5 +1,6 @@
-//! What a daemon costs while its host sends many flows, and what pages add that look at it.
+//! What a daemon costs while its host sends many flows, thread by thread, and what pages add that look at it.
 
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -39,6 +40,8 @@ pub struct Cost {
     pub flows: usize,
     /// Part of one core.
     pub cpu: f64,
+    /// The same of each of its threads, by name: `loop` decides, `flight` records for `sluice why`.
+    pub threads: BTreeMap<String, f64>,
     /// Resident memory, MiB.
     pub rss_mib: f64,
     /// The same of the switch process.
@@ -76,6 +79,9 @@ pub fn cost(bench: &Bench<'_>, settings: &Settings) -> Result<Cost, RunError> {
     plan.jobs[0].compute = vec![Nanos::from_millis(200)];
     plan.jobs[0].iterations = 100_000;
     let policy = Policy::Sluice { policy: None, nic: false };
+    // With a state directory it records for `sluice why`, as an installed one does.
+    let state = bench.dir.join("live/run-h0/state");
+    std::fs::create_dir_all(&state).map_err(RunError::io(format!("creating {}", state.display())))?;
     let mut live = Live::start(bench, &plan, &place, &policy, 100)?;
     live.run_for(Duration::from_secs(3))?;
     let cpu = |live: &Live| {
@@ -99,7 +105,14 @@ pub fn cost(bench: &Bench<'_>, settings: &Settings) -> Result<Cost, RunError> {
         Ok(())
     };
     look(&mut live)?;
+    let pid = live.daemons.pid(0);
+    let before = threads(pid);
     let without = measure(&mut live, Duration::from_secs(seconds), &cpu)?;
+    let part = |(name, spent): (String, f64)| {
+        let since = spent - before.get(&name).copied().unwrap_or_default();
+        (name, since.max(0.0) / without.wall_s)
+    };
+    let threads = threads(pid).into_iter().map(part).collect();
     look(&mut live)?;
     let senders = 0..place.workers.len();
     let last = |rank| live.samples.iter().rev().find(|sample| sample.rank == rank);
@@ -107,6 +120,7 @@ pub fn cost(bench: &Bench<'_>, settings: &Settings) -> Result<Cost, RunError> {
     Ok(Cost {
         flows,
         cpu: without.daemon / without.wall_s,
+        threads,
         rss_mib: rss(live.daemons.pid(0)) as f64 / 1024.0,
         switch_cpu: without.switches / without.wall_s,
         managed,
@@ -208,6 +222,18 @@ fn read_stream(socket: &Path, stop: &AtomicBool, counts: &(AtomicU64, AtomicU64)
         counts.1.fetch_add(read as u64, Ordering::Relaxed);
     }
     Ok(())
+}
+
+/// Processor time of a process's threads so far, by name, in seconds; threads of one name together.
+fn threads(pid: u32) -> BTreeMap<String, f64> {
+    let mut spent = BTreeMap::new();
+    for entry in std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten() {
+        let read = |file: &str| std::fs::read_to_string(entry.path().join(file)).unwrap_or_default();
+        // The first number is the time on a processor, ns.
+        let ns = read("schedstat").split_whitespace().next().and_then(|ns| ns.parse::<f64>().ok()).unwrap_or_default();
+        *spent.entry(read("comm").trim().to_owned()).or_default() += ns / 1e9;
+    }
+    spent
 }
 
 /// Resident memory of a process, KiB; 0 when it is gone.

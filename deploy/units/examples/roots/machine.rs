@@ -172,6 +172,10 @@ struct Manager {
 
 impl Manager {
     fn serve(&mut self) {
+        // A manager takes what its services say.
+        for (_, service) in &mut self.services {
+            while service.hear(Duration::from_millis(1)).is_some() {}
+        }
         let Ok(entries) = fs::read_dir(self.root.at(DESK)) else { return };
         let asked = |path: &PathBuf| path.extension().is_some_and(|end| end == "ask");
         for path in entries.flatten().map(|entry| entry.path()).filter(asked) {

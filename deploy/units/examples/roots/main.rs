@@ -45,8 +45,13 @@ struct Arguments {
 /// What this program is when it starts itself as a job.
 #[derive(Subcommand)]
 enum Inside {
-    /// Sends without end.
-    Send { to: Vec<std::net::SocketAddr> },
+    /// Sends in rounds.
+    Send {
+        /// Only some, and then without end
+        #[arg(long)]
+        endless: bool,
+        to: Vec<std::net::SocketAddr>,
+    },
     /// Receives, and says what it saw.
     Sink { at: std::net::SocketAddr },
 }
@@ -64,7 +69,7 @@ pub(crate) struct Given {
 
 fn main() -> ExitCode {
     let done = match Arguments::parse() {
-        Arguments { inside: Some(Inside::Send { to }), .. } => steady::send(&to),
+        Arguments { inside: Some(Inside::Send { endless, to }), .. } => steady::send(endless, &to),
         Arguments { inside: Some(Inside::Sink { at }), .. } => steady::sink(at),
         Arguments {
             root: Some(root),
@@ -75,7 +80,11 @@ fn main() -> ExitCode {
             sluice: Some(sluice),
             only,
             ..
-        } => stories::all(&Given { root, work, old, new, switch, sluice, only }),
+        } => {
+            // Mounts are known by their whole path.
+            let work = std::path::absolute(&work).map_err(step(work.display()));
+            work.and_then(|work| stories::all(&Given { root, work, old, new, switch, sluice, only }))
+        }
         _ => Err("run it by: cargo xtask package check roots".into()),
     };
     match done {

@@ -1,4 +1,5 @@
-//! A job that always has something to send, and its receiver, which says how long each connection was silent.
+//! A job that sends in rounds, as training does, or after some rounds without end; and its receiver, which says how long each
+//! connection was silent. By its rounds a daemon knows a job from a download.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -17,17 +18,30 @@ const PORT: u16 = 24_000;
 /// How often a receiver says what it saw.
 const EVERY: Duration = Duration::from_millis(200);
 
-/// Sends on one connection to each address until the connection breaks or this process is ended.
-pub fn send(to: &[SocketAddr]) -> Result<()> {
+/// What a round sends on each connection, and how long the job computes between two.
+const ROUND: usize = 4 << 20;
+const COMPUTE: Duration = Duration::from_millis(150);
+/// Rounds before one that has no end: more than a daemon has to see.
+const BEFORE: usize = 8;
+
+/// Sends on one connection to each address until the connection breaks or this process is ended. `endless`: after some rounds
+/// the next one has no end.
+pub fn send(endless: bool, to: &[SocketAddr]) -> Result<()> {
     let senders: Vec<_> = to
         .iter()
         .map(|&to| {
             std::thread::spawn(move || -> std::io::Result<()> {
                 let mut stream = TcpStream::connect(to)?;
                 let bytes = vec![0x5a; 64 << 10];
-                loop {
-                    stream.write_all(&bytes)?;
+                for round in 0.. {
+                    let mut left = if endless && round == BEFORE { usize::MAX } else { ROUND };
+                    while left > 0 {
+                        stream.write_all(&bytes)?;
+                        left = left.saturating_sub(bytes.len());
+                    }
+                    std::thread::sleep(COMPUTE);
                 }
+                Ok(())
             })
         })
         .collect();
@@ -92,8 +106,8 @@ pub struct Seen {
 }
 
 impl Steady {
-    /// Starts the job of this number and name, with so many connections.
-    pub fn start(fabric: &Fabric, (number, name): (u16, &str), connections: usize) -> Result<Steady> {
+    /// Starts the job of this number and name, with so many connections; `endless` as [`send`] has it.
+    pub fn start(fabric: &Fabric, (number, name): (u16, &str), connections: usize, endless: bool) -> Result<Steady> {
         let own = std::env::current_exe().map_err(step("this program"))?;
         let at = |host: usize| SocketAddr::from((fabric.hosts[host].address, PORT + number));
         let mut sinks = Vec::new();
@@ -119,7 +133,10 @@ impl Steady {
         std::thread::sleep(Duration::from_millis(300));
         let mut command = Command::new(&own);
         let hosts = fabric.hosts.len() - 1;
-        command.arg("send").args((0..connections).map(|n| at(1 + n % hosts).to_string()));
+        command
+            .arg("send")
+            .args(endless.then_some("--endless"))
+            .args((0..connections).map(|n| at(1 + n % hosts).to_string()));
         // What a daemon goes by: the job's name and ranks.
         command.env("SLUICE_JOB_ID", name).env("RANK", "0").env("WORLD_SIZE", "3").stdin(Stdio::null());
         let sender = fabric.hosts[0].ns.spawn(command, None).map_err(step("a sender"))?;
