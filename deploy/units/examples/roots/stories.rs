@@ -180,8 +180,8 @@ fn upgrade(given: &Given, fabric: &Arc<Fabric>) -> Result<()> {
     Ok(())
 }
 
-/// A minute of upgrades. False: the connections felt more of it than they may; where ordinary TCP is silent for longer now and then,
-/// because somebody else has the machine, another minute tells.
+/// A minute of upgrades. False: the connections felt more of it than they may. Ordinary TCP has such silences too, now and then, so
+/// another minute is tried; deploy/README.md says how often one was needed.
 fn minute(machine: &Machine, job: &mut Steady, before: f64, all: impl Fn(&[(String, usize)]) -> bool) -> Result<bool> {
     let begin = Instant::now();
     for turn in 0..UPGRADES {
