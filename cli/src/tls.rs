@@ -16,10 +16,6 @@ use crate::global::Global;
 use crate::output;
 use crate::table::Table;
 
-/// The files of an identity in its directory.
-const CA: &str = "ca.pem";
-const CERTIFICATE: &str = "cert.pem";
-const KEY: &str = "key.pem";
 const DAY_S: i64 = 86_400;
 
 #[derive(Debug, Subcommand)]
@@ -156,7 +152,7 @@ fn issue(global: &Global, args: &IssueArgs) -> Result<ExitCode, Failure> {
             return Err(Failure::input(format!("--{kind} {name:?}: allowed are 1 to 63 characters of [a-z0-9._-]")));
         };
         let directory = args.out.join(name);
-        let files = in_directory(&directory);
+        let files = Files::in_directory(&directory);
         let there =
             [&files.authorities, &files.certificate, &files.key].into_iter().find(|p| p.symlink_metadata().is_ok());
         if let Some(path) = there {
@@ -179,7 +175,7 @@ fn rotate(global: &Global, args: &RotateArgs) -> Result<ExitCode, Failure> {
     let authority = Authority::load(&args.ca).map_err(failed)?;
     let mut done = Vec::new();
     for directory in &args.dirs {
-        let files = in_directory(directory);
+        let files = Files::in_directory(directory);
         let standing = Credentials::open(files.clone()).standing();
         let Some(own) = standing.own else {
             let fault = standing.fault.map(|fault| fault.to_string()).unwrap_or_default();
@@ -219,7 +215,7 @@ fn show(global: &Global, directories: &[PathBuf]) -> Result<ExitCode, Failure> {
 }
 
 fn look(directory: &Path) -> Row {
-    let standing = Credentials::open(in_directory(directory)).standing();
+    let standing = Credentials::open(Files::in_directory(directory)).standing();
     let state = match (&standing.life, &standing.fault) {
         (_, Some(_)) => "unusable",
         (Some(Life::Good), None) => "good",
@@ -235,10 +231,6 @@ fn look(directory: &Path) -> Row {
         expires_unix_s: standing.not_after,
         fault: standing.fault.map(|fault| fault.to_string()),
     }
-}
-
-fn in_directory(directory: &Path) -> Files {
-    Files { authorities: directory.join(CA), certificate: directory.join(CERTIFICATE), key: directory.join(KEY) }
 }
 
 /// Makes it if it is not there, for its owner and group only.

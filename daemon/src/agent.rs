@@ -292,16 +292,19 @@ impl Agent {
     fn turn(&mut self, news: &mut Vec<Inbound>) {
         let spent = clock::thread_cpu();
         let now = self.clock.now();
-        self.ask_clock(now);
+        // A clock that was set is told of at once.
+        let stepped = self.core.clock().steps != self.clock.steps;
+        self.ask_clock(now, stepped);
         let before = self.core.counters().slots;
         crate::poison::swallow(&self.core.config().node.run_dir);
         self.core.step(now, news, &mut self.exchange);
         self.shared.turned.store(now.mono.0.max(1), Ordering::Relaxed);
-        if self.core.counters().slots != before {
+        // Who waits for a clock that was set back decides, in no new slot.
+        if self.core.counters().slots != before || self.clock.waits {
             self.feed(now);
         }
         self.pace.turned(clock::thread_cpu().minus(spent));
-        self.publish(false);
+        self.publish(stepped);
         self.change_datapath(now);
     }
 
@@ -375,8 +378,8 @@ impl Agent {
         self.wake = fd.and_then(|fd| crate::sys::wait_for(fd).inspect_err(told::no_kernel_events).ok());
     }
 
-    fn ask_clock(&mut self, now: Now) {
-        if self.asked_clock.is_some_and(|at| now.mono.minus(at) < CLOCK_EVERY) {
+    fn ask_clock(&mut self, now: Now, at_once: bool) {
+        if !at_once && self.asked_clock.is_some_and(|at| now.mono.minus(at) < CLOCK_EVERY) {
             return;
         }
         self.asked_clock = Some(now.mono);
@@ -388,7 +391,7 @@ impl Agent {
             self.facts.last_refusal.clone_from(why);
         }
         let trusted = trust == ClockTrust::Trusted;
-        self.core.clock_asked(ClockState { kernel, trusted, why, steps: self.clock.steps });
+        self.core.clock_asked(now, ClockState { kernel, trusted, why, steps: self.clock.steps });
         let certificate = self.identity.credentials.as_ref().map(|credentials| credentials.standing());
         self.core.judge_certificate(now.wall.0, certificate);
     }

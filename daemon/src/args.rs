@@ -63,7 +63,7 @@ pub enum Command {
         /// Only say what would be done.
         #[arg(long)]
         dry_run: bool,
-        /// Even while a daemon runs.
+        /// Even while a daemon runs; it is told to manage nothing until it is started anew.
         #[arg(long)]
         force: bool,
         /// Only give back sockets whose order has run out.

@@ -47,11 +47,14 @@ pub struct Clock {
     pub steps: ClockSteps,
     /// Slots that began without being read.
     pub skipped: u64,
+    /// It was set back, and slots stand still until it is where it was.
+    pub waits: bool,
 }
 
 impl Clock {
     pub fn new(config: &Config, wall: Wall) -> Clock {
-        Clock { wall, grid: SlotClock::new(config.slot_length()), steps: ClockSteps::default(), skipped: 0 }
+        let grid = SlotClock::new(config.slot_length());
+        Clock { wall, grid, steps: ClockSteps::default(), skipped: 0, waits: false }
     }
 
     pub fn now(&mut self) -> Now {
@@ -61,6 +64,7 @@ impl Clock {
     pub fn at(&mut self, mono: Nanos, wall: Nanos) -> Now {
         let reading = self.grid.read(mono, wall);
         self.skipped += reading.skipped;
+        self.waits = reading.waiting > Nanos::ZERO;
         match reading.step.filter(|step| step.size() > self.grid.length()) {
             Some(ClockStep::Forward(_)) => self.steps.forward += 1,
             Some(ClockStep::Back(_)) => self.steps.back += 1,

@@ -143,6 +143,8 @@ pub struct Core {
     /// The mode that returns, and when (CLOCK_MONOTONIC).
     mode_returns: Option<(Mode, Nanos)>,
     clock: ClockState,
+    /// Steps of the clock that the last slot's edge knew of.
+    steps_at_edge: ClockSteps,
     /// The time of the last turn.
     now: Now,
     /// When orders were last written.
@@ -201,6 +203,7 @@ impl Core {
             mode: config.mode,
             mode_returns: None,
             clock: ClockState { trusted: true, ..ClockState::default() },
+            steps_at_edge: ClockSteps::default(),
             now: Now::default(),
             renewed: None,
             spared: BTreeSet::new(),
@@ -236,8 +239,11 @@ impl Core {
         self.monitor.discover(wake);
     }
     /// The kernel was asked for the state of its clock.
-    pub fn clock_asked(&mut self, clock: ClockState) {
+    pub fn clock_asked(&mut self, now: Now, clock: ClockState) {
+        let ClockSteps { forward, back } = clock.steps;
+        (self.counters.clock_steps_forward, self.counters.clock_steps_backward) = (forward, back);
         self.clock = clock;
+        self.judge_clock(now);
     }
     /// This host keeps the table of its own ingress, since no switch does; others reach it through `table` as well.
     pub fn keep_own_table(&mut self, table: Arc<Mutex<OwnTable>>) {
@@ -322,9 +328,11 @@ impl Core {
 
     /// How long the loop may sleep after a turn at `now`, if nothing wakes it; `tick`: while flows have demand.
     pub fn sleep(&self, now: Now, until_edge: Nanos, tick: Nanos) -> Nanos {
-        let mut sleep = until_edge;
+        let slot = self.config.slot_length();
+        // While a clock that was set back is waited for, orders are renewed all the same.
+        let mut sleep = if until_edge > slot { Nanos(slot.0 / 4) } else { until_edge };
         let phase = self.host.config().phase;
-        if now.into_slot < phase && self.host.flows().next().is_some() {
+        if until_edge <= slot && now.into_slot < phase && self.host.flows().next().is_some() {
             sleep = sleep.min(phase.minus(now.into_slot));
         }
         if self.host.busy() || self.monitor.busy() {
@@ -399,16 +407,13 @@ impl Core {
     fn slot_edge(&mut self, now: Now) {
         if let Some(before) = self.slot {
             let missed = now.slot.since(before).saturating_sub(1).max(0) as u64;
-            let counted =
-                ClockSteps { forward: self.counters.clock_steps_forward, back: self.counters.clock_steps_backward };
-            if self.clock.steps != counted {
+            if self.clock.steps != self.steps_at_edge {
                 self.counters.slots_clock += missed
             } else {
                 self.counters.slots_stopped += missed
             }
         }
-        self.counters.clock_steps_forward = self.clock.steps.forward;
-        self.counters.clock_steps_backward = self.clock.steps.back;
+        self.steps_at_edge = self.clock.steps;
         self.slot = Some(now.slot);
         self.ended_slots += 1;
         self.counters.slots += 1;

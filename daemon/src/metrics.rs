@@ -4,7 +4,8 @@
 //! [`Snapshot`]; the registry, the tests and the documentation come from it. Label values are [`Label`]s or words of
 //! ours, never addresses or ranks, and every list is cut: at most `metrics.max_jobs` jobs (the rest is summed
 //! as `_other`), 16 links, 31 switches, and flows only on request (`metrics.flows`), by a small number, at most
-//! `metrics.max_flows` of them. A series that can appear exists from the start with 0.
+//! `metrics.max_flows` of them. A series that can appear exists from the start with 0, but that of a
+//! certificate which nobody gave.
 
 /// One metric; `fill` reads it from a [`Source`] into [`Samples`].
 macro_rules! family {

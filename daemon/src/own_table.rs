@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[cfg(test)]
 use sluice_schedule::Rate;
 use sluice_schedule::switch::{LinkConfig, Switch};
-use sluice_schedule::{Announcement, Feedback, HostId, Refusal, Slot};
+use sluice_schedule::{Announcement, Feedback, HostId, Nanos, Refusal, Slot};
 use sluice_wire::attach::Places;
 use sluice_wire::push;
 use sluice_wire::session::PeerSender;
@@ -26,6 +26,8 @@ pub struct OwnTable {
     listeners: BTreeMap<HostId, Listener>,
     joins: u64,
     offenders: BTreeMap<HostId, Offender>,
+    /// For so many slots an offender is not listened to.
+    penalty: i32,
     places: Option<Arc<Places>>,
     own_news: bool,
     wake: Option<Box<dyn Fn() + Send>>,
@@ -35,8 +37,15 @@ pub struct OwnTable {
 
 /// After so many refusals for too much in a row a host is not listened to for a while.
 const PATIENCE: u32 = 10;
-/// A minute of slots of 60 ms.
-const PENALTY: i32 = 1_000;
+/// So long.
+const PENALTY: Nanos = Nanos::from_millis(60_000);
+/// Slots are so long where nobody says otherwise.
+const SLOT: Nanos = Nanos::from_millis(60);
+
+/// The penalty in slots of this length.
+fn penalty(slot: Nanos) -> i32 {
+    i32::try_from(PENALTY.0 / slot.0.max(1)).unwrap_or(i32::MAX)
+}
 
 /// A host that asked for too much.
 #[derive(Clone, Copy, Default)]
@@ -60,11 +69,16 @@ impl OwnTable {
             listeners: BTreeMap::new(),
             joins: 0,
             offenders: BTreeMap::new(),
+            penalty: penalty(SLOT),
             places: None,
             own_news: false,
             wake: None,
             changed: Arc::default(),
         }
+    }
+    /// How long a slot is.
+    pub fn slots_of(&mut self, length: Nanos) {
+        self.penalty = penalty(length);
     }
     /// Whom to call when the own host should look.
     pub fn on_news(&mut self, wake: Box<dyn Fn() + Send>) {
@@ -111,7 +125,7 @@ impl OwnTable {
         if offender.refusals < PATIENCE {
             return;
         }
-        *offender = Offender { refusals: 0, until: Some(slot.offset(PENALTY)) };
+        *offender = Offender { refusals: 0, until: Some(slot.offset(self.penalty)) };
         tracing::warn!(
             event = "host-over-quota",
             %host,
@@ -211,6 +225,7 @@ mod tests {
         table.slot_edge(Slot(100 + 1_000));
         let later = Announcement { slot: Slot(1_100), ..says("h1", 12, 1) };
         assert!(table.announce(Slot(1_100), &later).is_some());
+        assert_eq!((penalty(SLOT), penalty(Nanos::from_millis(200)), penalty(Nanos::ZERO)), (1_000, 300, i32::MAX));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! So nothing is detached before every socket was given back, and where that cannot be done the attachment stays.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::Read;
 use std::net::{Ipv6Addr, SocketAddrV6};
 use std::path::Path;
 
@@ -200,8 +200,7 @@ pub(crate) fn detach_all(pins: &Pins, names: &[String]) -> Result<(), Error> {
     }
     let walked = drain(pins)?;
     if walked.refused > 0 {
-        let error = io::Error::other("some network namespaces may not be entered, and sockets there may be paced");
-        return Err(Error::file("detach", pins.dir(), error));
+        return Err(Error::Unentered { path: pins.dir().to_owned() });
     }
     names.iter().for_each(|name| detach(pins, name));
     Ok(())

@@ -184,7 +184,7 @@ fn discard_other_sizes(pins: &Pins, max_flows: u32) -> Result<(), Error> {
         let ended = cleanup::end(pins);
         if !attachments(pins).is_empty() {
             // New programs would know nothing of the ceilings that the old ones have set.
-            return Err(Error::file("replace the pins in", pins.path(""), io::Error::other(ended.left.join("; "))));
+            return Err(Error::PinsStay { path: pins.path(""), left: ended.left });
         }
         std::fs::create_dir_all(pins.path("")).map_err(|e| Error::file("make the directory", pins.path(""), e))?;
     }

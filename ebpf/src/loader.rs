@@ -124,10 +124,7 @@ impl Loaded {
             let seen = [kind, found.key_size(), found.value_size(), found.map_flags()];
             let meant = [wanted.map_type(), wanted.key_size(), wanted.value_size(), wanted.map_flags()];
             if seen != meant {
-                let why = format!(
-                    "it is no map of ours (type, key, value, flags {seen:?}, not {meant:?}); sluiced cleanup removes it"
-                );
-                return Err(Error::file("use the pin", pins.path(name), std::io::Error::other(why)));
+                return Err(Error::ForeignMap { path: pins.path(name), seen, meant });
             }
         }
         Ok(())

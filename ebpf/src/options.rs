@@ -150,6 +150,32 @@ pub enum Error {
         /// The owner it should have.
         expected: u32,
     },
+    /// What is pinned under a map's name is another one.
+    #[error(
+        "use the pin {path}: it is no map of ours (type, key, value, flags {seen:?}, not {meant:?}); sluiced cleanup removes it"
+    )]
+    ForeignMap {
+        /// The pin.
+        path: PathBuf,
+        /// Its type, bytes of key and value, and flags.
+        seen: [u32; 4],
+        /// The same as these programs have them.
+        meant: [u32; 4],
+    },
+    /// Sockets may still be paced where nobody can look, so nothing is detached.
+    #[error("detach {path}: some network namespaces may not be entered, and sockets there may be paced")]
+    Unentered {
+        /// The directory of pins.
+        path: PathBuf,
+    },
+    /// Attachments of earlier programs stay, of whose ceilings new ones would know nothing.
+    #[error("replace the pins in {path}: {}", left.join("; "))]
+    PinsStay {
+        /// The directory of pins.
+        path: PathBuf,
+        /// What could not be given back or removed, and why.
+        left: Vec<String>,
+    },
     /// The kernel has no BTF, or not in the form it should have.
     #[error("type information of the kernel (/sys/kernel/btf/vmlinux): {0}")]
     Btf(String),
@@ -215,6 +241,9 @@ impl Error {
             }
             Error::Option { .. }
             | Error::Owner { .. }
+            | Error::ForeignMap { .. }
+            | Error::Unentered { .. }
+            | Error::PinsStay { .. }
             | Error::Btf(_)
             | Error::Pretended { .. }
             | Error::StructOps(_)

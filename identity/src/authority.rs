@@ -164,13 +164,21 @@ impl Authority {
         self.certificate.clone()
     }
 
-    /// A certificate for so many days from now.
+    /// When its own certificate is over: nothing that it signed is believed after that.
+    fn not_after(&self) -> Result<i64, AuthorityError> {
+        let der = files::first_certificate(self.certificate.as_bytes())?;
+        let end = x509_parser::parse_x509_certificate(&der).map(|(_, parsed)| parsed.validity().not_after.timestamp());
+        Ok(end.map_err(|error| Fault::Content { path: "ca.pem".to_owned(), why: format!("cannot be read: {error}") })?)
+    }
+
+    /// A certificate for so many days from now, and for no longer than its own: so its end is told of in time, too.
     ///
     /// # Errors
     /// The subject cannot stand in a certificate.
     pub fn issue(&self, subject: &Subject, days: u32) -> Result<Issued, AuthorityError> {
         let now = unix_now();
-        self.issue_between(subject, now - EARLIER_S, now.saturating_add(i64::from(days) * DAY_S))
+        let until = now.saturating_add(i64::from(days) * DAY_S).min(self.not_after()?);
+        self.issue_between(subject, now - EARLIER_S, until)
     }
 
     /// A certificate that is good between these seconds since 1970.
@@ -241,6 +249,19 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
+
+    #[test]
+    fn a_certificate_does_not_outlive_who_signed_it() {
+        let name = subject("c", Kind::Host, "h0").expect("a name");
+        let left = |days_of_the_authority: u32| {
+            let issued =
+                Authority::new("c", days_of_the_authority).and_then(|made| made.issue(&name, 90)).expect("issued");
+            let der = files::first_certificate(issued.certificate.as_bytes()).expect("PEM");
+            crate::name::Proven::of(&der).expect("named").not_after - unix_now()
+        };
+        assert!((9 * DAY_S..=10 * DAY_S).contains(&left(10)), "{}", left(10));
+        assert!((89 * DAY_S..=90 * DAY_S).contains(&left(100)), "{}", left(100));
+    }
 
     #[test]
     fn an_authority_that_was_saved_issues_what_it_issued_before() {

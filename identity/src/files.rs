@@ -128,6 +128,12 @@ pub fn first_certificate(pem: &[u8]) -> Result<Vec<u8>, Fault> {
 }
 
 impl Files {
+    /// As they lie in a directory of their own: `ca.pem`, `cert.pem`, `key.pem`.
+    pub fn in_directory(directory: &Path) -> Files {
+        let path = |name| directory.join(name);
+        Files { authorities: path("ca.pem"), certificate: path("cert.pem"), key: path("key.pem") }
+    }
+
     /// Reads all three.
     ///
     /// # Errors

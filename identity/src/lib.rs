@@ -16,8 +16,6 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::string_slice))]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::unreachable))]
-#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::string_slice))]
-#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::unreachable))]
 #![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 
 #[cfg(feature = "authority")]

@@ -66,8 +66,8 @@ pub struct Host {
     trust: ClockTrust,
     /// Counts rounds begun: who came first.
     arrivals: u64,
-    /// The last slot in which every order was renewed.
-    renewed: Option<crate::units::Slot>,
+    /// When every order was renewed last.
+    renewed: Option<orders::Renewal>,
     /// What plans depend on and has happened since the last one.
     news: Change,
     /// A flow came, went or took another path: jobs may use other links.
@@ -236,7 +236,7 @@ impl Host {
             self.links.forget_silent();
         }
         let ranked = self.rank_jobs(now);
-        let renew = self.renewed != Some(now.slot);
+        let renew = orders::Renewal::is_due(self.renewed, now, self.config.slot);
         let taken = self.look_at_uptake(now);
         let turned = self.look_at_turns(now);
         // Bytes that were delivered as planned are no reason for another plan, unless other flows are fed by them.
@@ -255,7 +255,7 @@ impl Host {
         if news {
             self.order(now, renew, actions);
         }
-        self.renewed = Some(now.slot);
+        self.renewed = self.renewed.filter(|_| !renew).or(Some(orders::Renewal::at(now)));
         self.announcer.ready = None;
         if self.trust == ClockTrust::Trusted {
             self.announce(now, actions);

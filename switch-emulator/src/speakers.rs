@@ -174,7 +174,9 @@ impl Speakers {
 
     /// Forgets what is over; call it at every slot edge.
     pub fn tick(&mut self, now: Nanos) {
-        self.offenders.retain(|_, offender| offender.until > now || offender.refusals > 0);
+        // Where names were made up until there was no room for more, counting begins anew: nobody keeps bans from everybody.
+        let full = self.offenders.len() >= MAX_KEPT;
+        self.offenders.retain(|_, offender| offender.until > now || (offender.refusals > 0 && !full));
         self.names.retain(|_, used| used.until > now);
     }
 }
@@ -245,5 +247,17 @@ mod tests {
         }
         speakers.behaved(now, own);
         assert!(!speakers.offended(now, own), "in a row");
+    }
+
+    #[test]
+    fn names_that_are_made_up_keep_bans_from_others_until_the_next_slot_only() {
+        let (mut speakers, now) = (Speakers::default(), Nanos::from_millis(5));
+        for host in (0..).take(MAX_KEPT).map(HostId) {
+            speakers.offended(now, Speaker { source: at(9), host });
+        }
+        let rogue = speaker(at(9), "h0");
+        assert!((0..10).all(|_| !speakers.offended(now, rogue)), "there is no room for it");
+        speakers.tick(now);
+        assert_eq!((0..10).filter(|_| speakers.offended(now, rogue)).count(), 1);
     }
 }

@@ -40,8 +40,8 @@ const LOCAL_RESETS: usize = 64;
 pub const HANDSHAKE: Duration = Duration::from_secs(2);
 /// An idle connection is probed this often.
 const KEEPALIVE: Duration = Duration::from_secs(1);
-/// And closed this long after a probe without an answer.
-const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(2);
+/// And closed this long after a probe without an answer: two seconds after its last word.
+const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A gRPC server with every limit set (`tonic` and `h2` leave several of them off).
 pub fn server() -> Server {

@@ -48,6 +48,11 @@ impl Counts {
 }
 
 impl Counts {
+    /// Tests that ran and passed.
+    pub(crate) fn passed(&self) -> usize {
+        self.passed
+    }
+
     /// Tests that could not run.
     pub(crate) fn skipped(&self) -> usize {
         self.skipped.values().sum()

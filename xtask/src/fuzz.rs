@@ -189,6 +189,9 @@ fn fuzz(asked: &Asked) -> Result<(), String> {
         seen::record(&all, asked.asan)?;
     }
     let failed: Vec<String> = all.iter().flat_map(Seen::failures).collect();
+    // The last line is what a record keeps.
+    let inputs: u64 = all.iter().map(|seen| seen.executions).sum();
+    println!("{inputs} inputs for {} targets, {} findings", all.len(), failed.len());
     if failed.is_empty() { Ok(()) } else { Err(format!("{} findings:\n  {}", failed.len(), failed.join("\n  "))) }
 }
 

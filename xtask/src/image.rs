@@ -60,7 +60,7 @@ fn lay_out(from: &Path, rootfs: &Path) -> Result<(), String> {
     for program in PROGRAMS {
         let path = from.join(program);
         if !path.is_file() {
-            let how = "cargo build --release --locked -p sluiced -p sluice-switch -p sluice-cli";
+            let how = "cargo build --release --locked -p sluiced -p sluice-switch -p sluice";
             return Err(format!("{} is not there: {how}", path.display()));
         }
         let to = rootfs.join("usr/bin").join(program);

@@ -127,7 +127,7 @@ struct Programs {
 impl Programs {
     fn build() -> Result<Programs, String> {
         Step::cargo(&["build", "--locked", "-p", "sluice-ebpf", "--example", "kernel_features"]).run()?;
-        Step::cargo(&["build", "--locked", "--bins", "-p", "sluiced", "-p", "sluice-cli"]).run()?;
+        Step::cargo(&["build", "--locked", "--bins", "-p", "sluiced", "-p", "sluice"]).run()?;
         let built = target_dir().join("debug");
         Ok(Programs {
             matrix: built.join("examples/kernel_features"),

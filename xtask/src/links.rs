@@ -83,7 +83,8 @@ fn a_sluice_without_features_links_neither_testbed_nor_solver() {
 
 #[test]
 fn no_program_links_the_fault_simulator_which_plants_defects() {
-    for package in ["sluiced", "sluice-switch", "sluice"] {
+    // All that packages are built of, in one build whose parts share their features.
+    for package in ["sluiced", "sluice-switch", "sluice", "sluice-testbed"] {
         assert!(!linked(package, &[]).contains("sluice-faults"), "{package} links what plants defects in the brains");
     }
 }

@@ -10,6 +10,8 @@ use std::path::PathBuf;
 const COLUMNS: &str = "figure\tbar\tvalue\tspread\tcommand\tsource\tdate\tcommit";
 /// First line of every table.
 const HEAD: &str = "| figure | bar or anchor | measured | command | when |\n| --- | --- | --- | --- | --- |\n";
+/// The value of a figure that nobody has measured yet: its date and commit are those of its row, and of no run.
+const NOT_RUN: &str = "not run yet";
 /// Areas whose table is not in BENCHMARKS.md but in a page of docs.
 const ELSEWHERE: [&str; 1] = ["chaos"];
 /// Stands before a table, with the area's name and `-->` after it.
@@ -151,7 +153,12 @@ impl Record {
                 if row.spread.is_empty() { row.value.clone() } else { format!("{} ({})", row.value, row.spread) };
             let command = if row.command == above { "the same".to_owned() } else { format!("`{}`", row.command) };
             above = &row.command;
-            let cells = [row.figure.clone(), row.bar.clone(), value, command, format!("{}, {}", row.date, row.commit)];
+            let when = if row.value == NOT_RUN {
+                "still to be run".to_owned()
+            } else {
+                format!("{}, {}", row.date, row.commit)
+            };
+            let cells = [row.figure.clone(), row.bar.clone(), value, command, when];
             let cells = cells.map(|cell| cell.replace('|', "\\|"));
             // Writing into a string cannot fail.
             let _ = writeln!(out, "| {} |", cells.join(" | "));
@@ -307,6 +314,13 @@ mod tests {
         assert_eq!(record.rows[1].source(), Ok(printed("{", "\"x\":", "ms")));
         let last = "| p99 of a\\|b | ≤ 50 µs | 25 µs (24 to 26) | the same | 2026-11-22, 0123abc+ |\n";
         assert!(record.table().ends_with(last), "{}", record.table());
+    }
+
+    #[test]
+    fn what_was_not_run_has_no_date_of_a_run() {
+        let text = format!("{COLUMNS}\n{}\n", ROW.replace("25 µs\t24 to 26", &format!("{NOT_RUN}\t")));
+        let table = Record::read("a", &text).expect("a record").table();
+        assert!(table.ends_with("| not run yet | `cargo bench` | still to be run |\n"), "{table}");
     }
 
     #[test]

@@ -23,8 +23,7 @@ cargo xtask verify --long [NAME [--record]]
 cargo xtask verify --tables
 
 Runs what shows the promises of docs/verification.md, cheap and deterministic first, and stops at the first suite that fails.
-Needs cargo-nextest (cargo install cargo-nextest --locked), and root for the suites on real kernels. About 50 minutes on two
-cores.
+Needs cargo-nextest (cargo install cargo-nextest --locked), and root for the suites on real kernels.
 
   --strict      a test that cannot run here fails its suite
   --keep-going  go on after a suite that failed

@@ -34,7 +34,9 @@ const READERS: [Reader; 4] = [
 ];
 
 fn switch(path: &Path) -> Result<(), Problems> {
-    let text = format!("open = true\nunauthenticated = true\ntopology = {path:?}\n[[switches]]\nname = \"s0\"\nfrom_topology = true\n");
+    let text = format!(
+        "open = true\nunauthenticated = true\ntopology = {path:?}\n[[switches]]\nname = \"s0\"\nfrom_topology = true\n"
+    );
     sluice_switch::config::Config::parse(Path::new("sluice-switch.toml"), &text).map(drop)
 }
 

@@ -2,6 +2,10 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
+use sluice_identity::authority::{Authority, subject};
+use sluice_identity::credentials::unix_now;
+use sluice_identity::{Files, Kind};
+
 use super::desk::{Desk, stderr, stdout};
 
 #[test]
@@ -33,6 +37,15 @@ fn a_cluster_without_an_authority_gets_one_and_certificates_of_it() {
     assert_eq!(value["certificates"][0]["identity"], "spiffe://pod-a/host/gpu-17");
     assert_eq!(value["certificates"][0]["state"], "good");
     assert_ne!(desk.read("issued/gpu-17/cert.pem"), before);
+    // And the one that is, of two.
+    let files = Files::in_directory(&desk.path("issued/gpu-17"));
+    let authority = Authority::load(&desk.path("ca")).expect("made above");
+    let (name, now) = (subject("pod-a", Kind::Host, "gpu-17").expect("a name"), unix_now());
+    authority.issue_between(&name, now - 1_000, now + 100).expect("issued").write(&files).expect("written");
+    assert_eq!(desk.json("tls show issued/gpu-17")["certificates"][0]["state"], "expires soon");
+    let value = desk.json("tls rotate --ca ca --due issued/gpu-17 issued/leaf-1");
+    assert_eq!(value["certificates"].as_array().map(Vec::len), Some(1));
+    assert_eq!(value["certificates"][0]["state"], "good");
     let left: Vec<String> = std::fs::read_dir(desk.path("issued/gpu-17"))
         .expect("a directory")
         .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())

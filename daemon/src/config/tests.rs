@@ -238,10 +238,7 @@ fn a_peer_service_beyond_loopback_says_who_may_connect() {
     for told in ["peers = [\"10.0.0.0/8\"]", "open = true"] {
         read(&format!("unauthenticated = true\n{nic}{told}")).unwrap_or_else(|problems| panic!("{problems}"));
     }
-    for told in [
-        "listen = [\"127.0.0.1:1\", \"[::ffff:127.0.0.1]:1\"]",
-        "listen = []",
-    ] {
+    for told in ["listen = [\"127.0.0.1:1\", \"[::ffff:127.0.0.1]:1\"]", "listen = []"] {
         read(&format!("{nic}{told}")).unwrap_or_else(|problems| panic!("{problems}"));
     }
     // With switches nobody connects.

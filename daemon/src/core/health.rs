@@ -29,6 +29,7 @@ pub struct Growths {
     events_lost: Growth,
     table_full: Growth,
     foreign: Growth,
+    clock_steps: Growth,
 }
 
 /// When a count last grew; what was counted before the first look is of an earlier process.
@@ -154,21 +155,25 @@ impl Core {
         }
     }
 
-    fn judge_clock(&mut self, now: Now) {
+    pub(super) fn judge_clock(&mut self, now: Now) {
         let unix = now.wall.0;
         let tai = self.config.clock.source == ClockSource::Tai
             && self.clock.kernel.is_some_and(|kernel| kernel.tai_offset != self.config.clock.tai_offset_s as i64);
         let code = if tai { ConditionCode::ClockTaiUnset } else { ConditionCode::ClockUnsafe };
         let other = if tai { ConditionCode::ClockUnsafe } else { ConditionCode::ClockTaiUnset };
         self.conditions.clear(other, "");
-        match self.clock.why.clone() {
-            Some(why) if self.clock.trusted => {
+        let steps = self.clock.steps.forward + self.clock.steps.back;
+        let stepped = self.growths.clock_steps.lately(now, steps);
+        let stepped = stepped.then(|| format!("the clock was set by more than a slot, {steps} times since the start"));
+        let why = self.clock.why.clone();
+        match (why.clone().filter(|_| !self.clock.trusted).or(stepped), why) {
+            (None, Some(why)) => {
                 let mut condition = Condition::new(code, "", why);
                 condition.severity = Severity::Info;
                 condition.cost = TRUSTED_ALL_THE_SAME.into();
                 self.conditions.put(unix, condition);
             }
-            why => self.conditions.hold(unix, code, "", why),
+            (wrong, _) => self.conditions.hold(unix, code, "", wrong),
         }
     }
 

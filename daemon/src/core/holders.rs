@@ -122,3 +122,33 @@ impl Holders {
         self.0.entry(holder).or_insert_with(new)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::now;
+
+    const SWITCH: HolderId = HolderId(7);
+
+    /// In a process whose clock says this slot, to the announcement of this number.
+    fn answer(seq: u64, slot: u32) -> Feedback {
+        Feedback { seq, slot: Slot(slot), ..Feedback::default() }
+    }
+
+    #[test]
+    fn an_answer_that_took_three_slots_is_no_clock_that_is_three_slots_behind() {
+        let mut holders = Holders::default();
+        holders.back(now(600), SWITCH, 0, None);
+        let mut say = |told: u64, seq, heard: u64, feedback: &Feedback| {
+            holders.sent(now(told), SWITCH, seq);
+            holders.heard(now(heard), now(heard).mono, SWITCH, feedback);
+            holders.offsets()
+        };
+        assert_eq!(say(610, 1, 790, &answer(1, 10)), [0], "asked and answered in slot 10, heard in slot 13");
+        assert_eq!(say(791, 2, 795, &answer(2, 9)), [-4], "a clock that is behind still is");
+        assert_eq!(say(796, 3, 799, &answer(3, 15)), [2], "as is one that is ahead");
+        // What is refused was not taken in the slot in which it was sent, so its number says nothing of the way.
+        let refused = Feedback { refused: Some(Refusal::SlotGuard), ..answer(4, 13) };
+        assert_eq!(say(800, 4, 961, &refused), [-3]);
+    }
+}

@@ -4,13 +4,13 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ipnet::IpNet;
-use sluice_schedule::HostId;
 use sluice_identity::Reason;
+use sluice_schedule::HostId;
 use sluice_wire::accept::{self, Gate, Peer as Whence, Places};
 use sluice_wire::pb;
-use sluice_wire::snapshot::Label;
 use sluice_wire::pb::peer_server::{Peer, PeerServer};
 use sluice_wire::session::{PeerNews, PeerReceiver, PeerSender, peer_outbox};
+use sluice_wire::snapshot::Label;
 use sluice_wire::{hello, limits};
 use tokio::net::TcpListener;
 use tokio_stream::wrappers::ReceiverStream;
@@ -66,7 +66,10 @@ impl Service {
         let other = self.table().host_at(whence.ip()).filter(|host| whence.proven.is_none() && *host != theirs.host);
         let name = Label::new(&theirs.name);
         let text = || {
-            format!("identity-not-host: {} is an address of another host in the topology and speaks as {name}; each host speaks for itself. Set node.name, or mend the topology", whence.ip())
+            format!(
+                "identity-not-host: {} is an address of another host in the topology and speaks as {name}; each host speaks for itself. Set node.name, or mend the topology",
+                whence.ip()
+            )
         };
         other.map_or(Ok(()), |_| Err(Status::permission_denied(text())))
     }

@@ -31,7 +31,8 @@ pub(crate) enum Kind {
 pub(crate) enum By {
     /// This crate, on a process.
     Us,
-    /// A service manager: when to start and restart, and what a cgroup's controllers bound. Read and checked, not imitated.
+    /// A service manager: when to start and restart, what a cgroup's controllers bound, and which files it hands over. Read and
+    /// checked, not imitated.
     Manager,
 }
 
@@ -76,6 +77,7 @@ pub(crate) const ALL: &[(&str, &str, Kind, By)] = &[
     ("Service", "LimitNOFILE", Kind::Limit, By::Us),
     ("Service", "LimitMEMLOCK", Kind::Limit, By::Us),
     ("Service", "StateDirectory", Kind::Words, By::Us),
+    ("Service", "LoadCredential", Kind::Words, By::Manager),
     ("Service", "ReadWritePaths", Kind::Words, By::Us),
     ("Service", "AmbientCapabilities", Kind::Capabilities, By::Us),
     ("Service", "CapabilityBoundingSet", Kind::Capabilities, By::Us),

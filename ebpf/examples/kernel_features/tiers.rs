@@ -74,11 +74,11 @@ fn paces(net: &Net, kernel: &mut Kernelled, tier: Tier) {
     let flow = Flow::start(net, common::port());
     let wanted = common::wanted(&flow.stream, Rate::mbps(50));
     if let Err(refused) = kernel.try_to_take(net, wanted) {
-        return row(&of(tier, "takes a live connection"), &format!("no: {refused:?}"));
+        return row(&of(tier, "takes a connection"), &format!("no: {refused:?}"));
     }
     let opened = kernel.wait_for(|e| e.kind == SocketEventKind::Opened && e.cookie == wanted.cookie);
     let Some(taken) = opened.map(|event| event.row) else {
-        return row(&of(tier, "takes a live connection"), "no: it was taken, and nobody was told");
+        return row(&of(tier, "takes a connection"), "no: it was taken, and nobody was told");
     };
     row(&of(tier, "takes a connection"), "yes");
     for mbps in ORDERED {

@@ -6,7 +6,26 @@ use super::{Host, HostConfig};
 use crate::event::{Action, Allowance, Now};
 use crate::mutant::Mutant;
 use crate::policy::{Planned, Why};
-use crate::units::{Bytes, Rate};
+use crate::units::{Bytes, Nanos, Rate, Slot};
+
+/// When every order was renewed: in which slot, and when on the clock by which orders run out.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Renewal {
+    pub slot: Slot,
+    mono: Nanos,
+}
+
+impl Renewal {
+    pub fn at(now: Now) -> Renewal {
+        Renewal { slot: now.slot, mono: now.mono }
+    }
+
+    /// Are all orders to be renewed: in every slot, and about as often while slots stand still because the cluster's clock was
+    /// set back? Orders run out on a clock that goes on. A quarter of a slot more is no clock that was set.
+    pub fn is_due(last: Option<Renewal>, now: Now, slot: Nanos) -> bool {
+        last.is_none_or(|last| last.slot != now.slot || now.mono.minus(last.mono) >= slot.plus(Nanos(slot.0 / 4)))
+    }
+}
 
 impl Host {
     /// Takes over what the policy planned, within the guards.

@@ -314,7 +314,7 @@ impl Host {
             return;
         }
         let rest = self.config.slot.minus(now.into_slot);
-        let passed = self.renewed.map_or(0, |planned| usize::try_from(now.slot.since(planned)).unwrap_or(0));
+        let passed = self.renewed.map_or(0, |planned| usize::try_from(now.slot.since(planned.slot)).unwrap_or(0));
         // A predecessor nobody promises has nothing left to send: over, or not begun, which its bytes will show.
         let over = Progress { ended: true, ..Progress::default() };
         let progress = |id: FlowId| self.progress_of(id, rest, passed).unwrap_or(over);

@@ -1,10 +1,12 @@
 //! The brains of hosts and switch on a fluid star: what the policies promise, checked in virtual time.
 
+mod edges;
 mod fair_floor;
 mod follows;
 mod properties;
 mod surplus;
 mod terms;
+mod waits;
 mod words;
 mod world;
 

@@ -187,7 +187,44 @@ fn view<'a>(scene: &Scene, flow: &FlowScene, path: &'a [Hop<'a>]) -> FlowView<'a
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::JobId;
+    use crate::policy::JobScene;
+    use crate::units::{BootId, Bytes, FlowId, HostId, JobId, Nanos};
+
+    #[test]
+    fn flows_that_are_planned_nothing_keep_their_floors_within_the_own_link() {
+        let link =
+            LinkScene { own: true, usable: Rate::mbps(198), configured: Rate::mbps(200), ..LinkScene::default() };
+        // Of the second job bytes wait of which its round was not told: its flows take part, and have nothing left to send.
+        let flow = |id, job, demand| FlowScene {
+            flow: FlowId(id),
+            job,
+            links: vec![0],
+            demand: Bytes(demand),
+            allowed: Bytes(demand),
+            ceiling: Rate::MAX,
+            floor: Rate::mbps(10),
+            arrival: id,
+            ..FlowScene::default()
+        };
+        let scene = Scene {
+            slot: Nanos::from_millis(60),
+            horizon: 10,
+            work_conserving: true,
+            links: vec![link],
+            jobs: [1, 2].map(|job| JobScene { job: JobId(job), ..JobScene::default() }).into(),
+            flows: vec![flow(1, 0, 1_000_000_000), flow(2, 1, 0), flow(3, 1, 0)],
+            ..Scene::default()
+        };
+        for policy in [PolicyName::PrimalDual, PolicyName::PrimalDualLiteral] {
+            let config = HostConfig { policy, ..HostConfig::new(HostId(1), BootId(1)) };
+            let mut out = Vec::new();
+            PrimalDual::new(&config).plan(&scene, &mut out);
+            let rates: Vec<Rate> = out.iter().map(|planned| planned.rate).collect();
+            let sum = rates.iter().fold(Rate::ZERO, |sum, rate| sum.plus(*rate));
+            assert!(sum <= Rate::mbps(200), "{policy:?}: {rates:?}");
+            assert!(rates[0] >= Rate::mbps(170) && rates[1..] == [Rate::mbps(10); 2], "{policy:?}: {rates:?}");
+        }
+    }
 
     #[test]
     fn floors_that_nobody_planned_do_not_overfill_an_own_link() {

@@ -297,13 +297,23 @@ mod tests {
         assert!(table.quantise(Rate::MAX) >= Rate::mbps(400_000));
     }
 
-    #[test]
-    fn a_flow_that_ends_and_begins_again_within_a_slot_shows_what_its_host_is_told_it_counts() {
-        let promises = |start: u64, rates: &[u64]| Promises {
+    /// One flow's promises on one link; no rates: it is not announced.
+    fn promises(start: u64, rates: &[u64]) -> Promises {
+        Promises {
             start,
             entries: rates.iter().map(|_| Entry { link: 0, flow: FlowId(7), which: 0 }).take(1).collect(),
             rates: rates.iter().map(|&rate| Rate::mbps(rate)).collect(),
-        };
+        }
+    }
+
+    fn shows(table: &SoftTable, now: u64) -> [Rate; 3] {
+        let mut load = [Rate::ZERO; 3];
+        table.load(0, now, &mut load);
+        load
+    }
+
+    #[test]
+    fn a_flow_that_ends_and_begins_again_within_a_slot_shows_what_its_host_is_told_it_counts() {
         let mut table = SoftTable::new(1, 3, Rate::mbps(1_000));
         let mut first = promises(100, &[50, 50, 50]);
         table.replace(&Promises::default(), &mut first);
@@ -311,11 +321,6 @@ mod tests {
         table.replace(&first, &mut ended);
         let mut again = promises(101, &[70, 70, 70]);
         table.replace(&ended, &mut again);
-        let shows = |table: &SoftTable, now| {
-            let mut load = [Rate::ZERO; 3];
-            table.load(0, now, &mut load);
-            load
-        };
         // The end was the slot's first word, and it stands, here and in what the holder takes for counted.
         assert_eq!(shows(&table, 101), [Rate::ZERO; 3]);
         assert_eq!(again.rates_of(0, 3), [Rate::ZERO; 3]);
@@ -323,5 +328,18 @@ mod tests {
         table.replace(&again, &mut next);
         assert_eq!(shows(&table, 102), [Rate::mbps(70); 3]);
         assert_eq!(next.rates_of(0, 3), [Rate::mbps(70); 3]);
+    }
+
+    #[test]
+    fn a_flow_that_promised_nothing_has_no_end_that_would_stand_in_the_way_of_its_beginning() {
+        let mut table = SoftTable::new(1, 3, Rate::mbps(1_000));
+        let mut waits = promises(100, &[0, 0, 0]);
+        table.replace(&Promises::default(), &mut waits);
+        let mut gone = promises(101, &[]);
+        table.replace(&waits, &mut gone);
+        let mut begins = promises(101, &[70, 70, 70]);
+        table.replace(&gone, &mut begins);
+        assert_eq!(shows(&table, 101), [Rate::mbps(70); 3]);
+        assert_eq!(begins.rates_of(0, 3), [Rate::mbps(70); 3]);
     }
 }

@@ -1,3 +1,5 @@
+//! What the configuration file may say, and what is refused with which words.
+
 use sluice_formats::problem::{E_CONFLICT, E_DUP, E_MISSING, E_PARSE, E_RANGE, E_VERSION};
 
 use super::*;

@@ -1,3 +1,5 @@
+//! The metrics: that the documented ones are those that are told, and that a page of them has a bound.
+
 use prometheus::proto::MetricType;
 use sluice_monitoring::reference::{self, Row};
 use sluice_schedule::BootId;

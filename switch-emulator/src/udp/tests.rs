@@ -1,3 +1,5 @@
+//! Datagrams in band: what is answered to whom, and what a flood of them costs.
+
 use std::path::Path;
 
 use sluice_wire::udp::{Lane, NO_HOP_YET, Tuple};

@@ -1,6 +1,6 @@
 //! Who is let in where hosts and the process prove who they are: by real processes over loopback.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -28,8 +28,7 @@ impl Cluster {
     fn files(&self, of: &str) -> Files {
         let directory = self.directory.path().join(of);
         std::fs::create_dir_all(&directory).unwrap();
-        let path = |name: &str| -> PathBuf { directory.join(name) };
-        Files { authorities: path("ca.pem"), certificate: path("cert.pem"), key: path("key.pem") }
+        Files::in_directory(&directory)
     }
 
     fn name(&self, kind: Kind, id: &str) -> Subject {
@@ -222,6 +221,6 @@ async fn a_switch_without_a_good_certificate_serves_nobody_and_says_so() {
     let mode =
         |mode| std::fs::set_permissions::<&Path>(&key, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
     mode(0o644);
-    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    until(async || switch.get("/api/v1/snapshot").contains("key-file-mode")).await;
     connect(&switch, &cluster.host("h1"), "h1").await.unwrap();
 }

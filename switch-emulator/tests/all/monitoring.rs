@@ -27,6 +27,8 @@ fn dashboards_and_rules_name_only_what_a_process_exports_from_its_start() {
     let page = page(&Switch::start());
     let mut exported = Exported::default();
     exported.page(&page);
+    // There with `[tls]` only; the tests of identities see it.
+    exported.metric("sluice_switchd_certificate_expiry_timestamp_seconds", &[]);
     let faults = sluice_monitoring::faults(&exported, |name| name.starts_with("sluice_switchd_"));
     assert!(faults.is_empty(), "{faults:#?}");
     for line in [

@@ -23,6 +23,7 @@ fn replayed(number: &str) {
     let count = inputs.len();
     let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join("broke");
     let seen = replay(target, inputs, EDITS, 1, &kept);
+    assert_eq!(seen.inputs, (count + EDITS) as u64, "{}: not all were fed", target.name);
     let (slowest, bytes) = (seen.slowest, seen.slowest_input.len());
     println!("{}: {count} inputs and {EDITS} edits; slowest {slowest:.1?} for {bytes} bytes", target.name);
     assert!(slowest <= BAR, "{}: {slowest:?} for {bytes} bytes; allowed {BAR:?}", target.name);

@@ -53,7 +53,8 @@ fn line(row: &Row, outcome: &Outcome, date: &str, commit: &str) -> String {
     nearest.sort_by(|a, b| nearness(b).total_cmp(&nearness(a)));
     let told = nearest.iter().take(TOLD.max(beyond));
     let told = told.map(|figure| format!("{} {} ({})", cell(&figure.what), figure.seen_text(), figure.bar_text()));
-    let busy = format!("one run, load {:.1}, timers late by {:.1} ms (p99)", outcome.load, outcome.lateness_p99_ms);
+    let run = if outcome.tries > 1 { format!("run {}", outcome.tries) } else { "one run".to_owned() };
+    let busy = format!("{run}, load {:.1}, timers late by {:.1} ms (p99)", outcome.load, outcome.lateness_p99_ms);
     let widened = if outcome.widened_ms > 0.0 { ", bars in ms wider by that" } else { "" };
     [
         format!("{}: {}", row.id, cell(row.figure)),

@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::socket::{getsockopt, sockopt};
-use nix::unistd::{Uid, setfsuid};
 
 use crate::fabric::{FabricError, NetNs};
 use crate::run::RunError;
@@ -54,21 +53,6 @@ impl Streams {
     /// # Errors
     /// The port is taken, a connection is refused, or there is no thread to be had.
     pub fn open(from: &NetNs, to: &NetNs, address: Ipv4Addr, port: u16, count: usize) -> Result<Streams, RunError> {
-        Streams::open_as(0, from, to, address, port, count)
-    }
-
-    /// The same as another user's sockets.
-    ///
-    /// # Errors
-    /// As [`Streams::open`].
-    pub fn open_as(
-        uid: u32,
-        from: &NetNs,
-        to: &NetNs,
-        address: Ipv4Addr,
-        port: u16,
-        count: usize,
-    ) -> Result<Streams, RunError> {
         allow_descriptors(2 * count as u64 + 1024)?;
         let listener = to.run(move || TcpListener::bind((address, port)))?;
         let listener = listener.map_err(FabricError::io("listening for streams"))?;
@@ -77,7 +61,7 @@ impl Streams {
             Streams { sockets: Vec::new(), stop: Arc::default(), threads: Vec::new(), received: Arc::default() };
         let (stop, received) = (Arc::clone(&streams.stop), Arc::clone(&streams.received));
         streams.threads.push(to.thread("stream-sink", move || sink(&listener, &stop, &received))?);
-        streams.add(uid, from, SocketAddrV4::new(address, port), count)?;
+        streams.add(from, SocketAddrV4::new(address, port), count)?;
         let writers = streams.sockets.iter().map(TcpStream::try_clone).collect::<std::io::Result<Vec<_>>>();
         let writers = writers.map_err(RunError::io("copying a socket"))?;
         let stop = Arc::clone(&streams.stop);
@@ -85,18 +69,14 @@ impl Streams {
         Ok(streams)
     }
 
-    fn add(&mut self, uid: u32, from: &NetNs, to: SocketAddrV4, count: usize) -> Result<(), RunError> {
+    fn add(&mut self, from: &NetNs, to: SocketAddrV4, count: usize) -> Result<(), RunError> {
         let opened = from.run(move || {
-            // A socket belongs to whoever its thread acts as on files.
-            let own = setfsuid(Uid::from_raw(uid));
             let connect = |_| {
                 let stream = TcpStream::connect_timeout(&to.into(), Duration::from_secs(5))?;
                 stream.set_nonblocking(true)?;
                 Ok(stream)
             };
-            let opened = (0..count).map(connect).collect::<std::io::Result<Vec<_>>>();
-            setfsuid(own);
-            opened
+            (0..count).map(connect).collect::<std::io::Result<Vec<_>>>()
         })?;
         self.sockets.extend(opened.map_err(RunError::io("opening a stream"))?);
         Ok(())

@@ -4,7 +4,7 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -73,6 +73,8 @@ pub struct Beside {
     pub turns: Vec<(f64, f64)>,
     /// The mean of the quotients.
     pub ratio: f64,
+    /// How often a switch answered it.
+    pub answers: u64,
     /// What switches counted of it meanwhile, by the name of the series.
     pub counted: Vec<(String, f64)>,
 }
@@ -88,10 +90,15 @@ impl AdversaryResult {
     /// For people.
     pub fn table(&self) -> String {
         let mut out = String::new();
-        for Beside { identity, turns, ratio, counted } in &self.beside {
+        for Beside { identity, turns, ratio, answers, counted } in &self.beside {
             let word = if (ratio - 1.0).abs() <= BAR { "within" } else { "NOT within" };
             let pairs: Vec<String> = turns.iter().map(|(with, without)| format!("{with:.0}/{without:.0}")).collect();
             out += &format!("{identity:?}: {:.1} % of alone, {word} 3 % ({})\n", ratio * 100.0, pairs.join(" "));
+            // Who was neither answered nor refused was not there, and shows nothing.
+            out += &match (*answers, counted.is_empty()) {
+                (0, true) => "  NOT HEARD by any switch: nothing was tried\n".to_owned(),
+                _ => format!("  {answers:>8} answers\n"),
+            };
             for (series, count) in counted {
                 out += &format!("  {count:>8} {series}\n");
             }
@@ -119,12 +126,12 @@ pub fn adversary(bench: &Bench<'_>, settings: &Settings) -> Result<AdversaryResu
     let mut result = AdversaryResult::default();
     for identity in IDENTITIES {
         let before = counters(&live);
-        let mut turns = Vec::new();
+        let (mut turns, mut answers) = (Vec::new(), 0);
         for _ in 0..settings.turns {
             let without = turn(&mut live, settings, honest)?;
             let rogue = Rogue::start(&live, &plan, identity, honest)?;
             let with = turn(&mut live, settings, honest)?;
-            rogue.end();
+            answers += rogue.end();
             turns.push((with, without));
         }
         let ratios: Vec<f64> = turns.iter().map(|(with, without)| with / without.max(1.0)).collect();
@@ -134,7 +141,7 @@ pub fn adversary(bench: &Bench<'_>, settings: &Settings) -> Result<AdversaryResu
             (count > was).then_some((series, count - was))
         };
         let counted = after.into_iter().filter_map(grown).collect();
-        result.beside.push(Beside { identity, turns, ratio: sluice_report::stats::mean(&ratios), counted });
+        result.beside.push(Beside { identity, turns, ratio: sluice_report::stats::mean(&ratios), answers, counted });
     }
     Ok(result)
 }
@@ -181,6 +188,7 @@ fn metrics() -> Option<String> {
 /// A host that lies, on a thread of this process in the last host's network namespace.
 struct Rogue {
     stop: Arc<AtomicBool>,
+    answers: Arc<AtomicU64>,
     thread: JoinHandle<()>,
 }
 
@@ -199,6 +207,7 @@ impl Rogue {
             clock: ClockSource::Realtime,
         };
         let switch = plan.fabric.switches.first().cloned().unwrap_or_default();
+        let answers = Arc::<AtomicU64>::default();
         let liar = Liar {
             uri: format!("http://{}:9604", live.fabric.management_address),
             grid,
@@ -207,6 +216,7 @@ impl Rogue {
             ports: u32::try_from(live.fabric.hosts.len()).unwrap_or(u32::MAX),
             rate: live.fabric.spec.rate(0).payload(),
             within: identity == Identity::Within,
+            answers: answers.clone(),
         };
         let stop = Arc::new(AtomicBool::new(false));
         let halt = stop.clone();
@@ -218,13 +228,15 @@ impl Rogue {
             }
         };
         let thread = live.fabric.hosts[at].ns.thread("rogue", body)?;
-        Ok(Rogue { stop, thread })
+        Ok(Rogue { stop, answers, thread })
     }
 
-    fn end(self) {
+    /// Ends it; how often it was answered.
+    fn end(self) -> u64 {
         self.stop.store(true, Ordering::Relaxed);
         // It only talks; that it panicked is told by the thread itself.
         drop(self.thread.join());
+        self.answers.load(Ordering::Relaxed)
     }
 }
 
@@ -238,6 +250,8 @@ struct Liar {
     rate: Rate,
     /// It keeps to what its own cable carries.
     within: bool,
+    /// How often it was answered.
+    answers: Arc<AtomicU64>,
 }
 
 impl Liar {
@@ -264,7 +278,11 @@ impl Liar {
                 seq += 1;
                 session.sender.announce(self.holder, self.word(host, hello.boot, seq));
                 let over = tokio::select! {
-                    heard = session.receiver.next() => !matches!(heard, Ok(Some(_))),
+                    heard = session.receiver.next() => {
+                        let answered = matches!(heard, Ok(Some(_)));
+                        self.answers.fetch_add(u64::from(answered), Ordering::Relaxed);
+                        !answered
+                    }
                     () = tokio::time::sleep(PACE) => false,
                 };
                 if over || stop.load(Ordering::Relaxed) {

@@ -3,11 +3,11 @@
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use sluice_schedule::{FlowId, HostId, Rate, Slot};
+use sluice_schedule::{FlowId, HostId, Slot};
 use sluice_wire::session::SessionClient;
 use sluice_wire::udp::{GUARD, Kind, LANES, LENGTH, Packet, Tuple};
 
-use crate::attacker::turn;
+use crate::attacker::{turn, until};
 use crate::hosts::{hello, s0, slot};
 use crate::programs::Switch;
 
@@ -42,11 +42,20 @@ fn answer(socket: &UdpSocket, to: SocketAddr, bytes: &[u8]) -> Option<Packet> {
     Packet::decode(&answer[..length]).ok()
 }
 
-/// What is promised on the second port of `s0`.
-fn promised(switch: &Switch) -> Rate {
+/// How many datagrams were counted at `s0`. What one of them promises is over after a second; this only grows.
+fn applied(switch: &Switch) -> f64 {
     std::thread::sleep(Duration::from_millis(1_100)); // The page of metrics is a second old at most.
-    let bytes = switch.metric("sluice_switchd_link_scheduled_bytes_per_second", "s0");
-    Rate((bytes * 8.0) as u64)
+    switch.metric("sluice_switchd_updates_total", "result=\"applied\",switch=\"s0\",transport=\"udp\"")
+}
+
+/// An honest datagram of this host is counted, and seen in what [`applied`] reads: nothing else kept the others out.
+fn counts_an_honest_one(switch: &Switch, host: &str) {
+    let (socket, before) = (socket(), applied(switch));
+    until("an honest datagram is counted", || {
+        let honest = packet(Kind::Announce, host, slot(), 9_000).encode();
+        answer(&socket, switch.udp, &honest).is_some_and(|answer| answer.counted == 1)
+    });
+    assert!(applied(switch) > before, "what is counted is not seen");
 }
 
 /// what is no packet, a packet that is an answer, and answers that nobody asked for.
@@ -76,9 +85,8 @@ fn what_is_no_question_has_no_answer_and_no_effect() {
     ] {
         assert!(answer(&socket, switch.udp, &bytes).is_none(), "{what} is answered");
     }
-    assert_eq!(promised(&switch), Rate::ZERO);
-    let answered = answer(&socket, switch.udp, &packet(Kind::Probe, "h0", slot(), 0).encode());
-    assert!(answered.is_some(), "a question is answered");
+    assert_eq!(applied(&switch), 0.0);
+    counts_an_honest_one(&switch, "h0");
 }
 
 /// from an address that is not listed.
@@ -89,7 +97,7 @@ fn a_stranger_gets_no_answer() {
     let socket = socket();
     socket.set_read_timeout(Some(Duration::from_millis(500))).expect("set");
     assert!(answer(&socket, switch.udp, &packet(Kind::Announce, "h0", slot(), 9_000).encode()).is_none());
-    assert_eq!(promised(&switch), Rate::ZERO);
+    assert_eq!(applied(&switch), 0.0);
 }
 
 /// another time, and more than the link carries.
@@ -103,7 +111,7 @@ fn a_datagram_of_another_time_is_marked_and_a_huge_one_is_clipped() {
         let answer = answer(&socket, switch.udp, &packet(Kind::Announce, "h0", far, 9_000).encode()).expect("an echo");
         assert!(answer.flags & GUARD != 0 && answer.counted == 0, "{answer:?}");
     }
-    assert_eq!(promised(&switch), Rate::ZERO);
+    assert_eq!(applied(&switch), 0.0);
     let deadline = Instant::now() + Duration::from_secs(20);
     loop {
         let huge = packet(Kind::Announce, "h0", slot(), u16::MAX).encode();
@@ -133,7 +141,10 @@ fn nobody_speaks_by_datagrams_for_a_host_that_has_a_session() {
     let forged = packet(Kind::Announce, "h0", slot(), 9_000).encode();
     let answer = answer(&socket(), switch.udp, &forged).expect("an echo");
     assert_eq!(answer.counted, 0, "{answer:?}");
-    assert_eq!(promised(&switch), Rate::ZERO);
+    assert_eq!(applied(&switch), 0.0);
+    // Of a host without a session the same is counted.
+    counts_an_honest_one(&switch, "h3");
+    drop(session);
 }
 
 /// a flood of them, and the honest host beside it.
@@ -170,6 +181,7 @@ fn a_flood_is_metered_and_a_session_goes_on_beside_it() {
     stop.store(true, std::sync::atomic::Ordering::Relaxed);
     let (sent, answered, elapsed) = flood.join().expect("the flood ends");
     assert!(session.is_ok(), "{:?}", session.err());
+    assert!(answered > 0, "the flood never arrived: {sent} sent");
     println!("{sent} sent, {answered} answered in {elapsed:?}; a session beside it began in {took:?}");
     assert!(answered as f64 <= 20_000.0 * (elapsed.as_secs_f64() + 1.0), "{answered} of {sent} in {elapsed:?}");
     assert!(switch.metric("sluice_switchd_hosts", "s0") <= 4_096.0);

@@ -117,7 +117,7 @@ async fn ending(receiver: &mut SessionReceiver) -> SessionError {
 }
 
 /// `rate` on a port of `s0`, watching both of its ports.
-fn announcement(name: &str, seq: u64, to: u32, rate: Rate) -> Announcement {
+pub fn announcement(name: &str, seq: u64, to: u32, rate: Rate) -> Announcement {
     let host = HostId::of(name);
     let flow = FlowPromise {
         flow: FlowId(u64::from(host.0) << 32 | 1),
@@ -256,14 +256,27 @@ fn a_host_speaks_of_its_own_flows_and_of_links_that_are_there() {
         // What it claims to measure on a link that does not lead to it holds nobody at the floor.
         let mut measured = rogue.says(Rate::ZERO, 0);
         measured.measured = vec![(port(0), Rate(u64::MAX))];
+        let seq = measured.seq;
         rogue.announce(measured);
-        rogue.hear(|f| f.refused.is_none()).await;
+        rogue.hear(|f| f.seq == seq && f.refused.is_none()).await;
         let asked = honest.says(Rate::ZERO, 0);
         let seq = asked.seq;
         honest.announce(asked);
         let heard = honest.hear(|f| f.seq >= seq).await;
+        assert_eq!(heard.links.len(), 2, "it watches both ports");
         assert!(heard.links.iter().all(|view| view.cross == Rate::ZERO), "{:?}", heard.links);
         assert_eq!(honest.load(0).await, Rate::ZERO);
+        // Of the link that leads to it the same word counts.
+        let mut measured = rogue.says(Rate::ZERO, 0);
+        measured.measured = vec![(port(1), Rate::mbps(5_000))];
+        let seq = measured.seq;
+        rogue.announce(measured);
+        rogue.hear(|f| f.seq == seq && f.refused.is_none()).await;
+        let asked = honest.says(Rate::ZERO, 0);
+        let seq = asked.seq;
+        honest.announce(asked);
+        let heard = honest.hear(|f| f.seq >= seq).await;
+        assert!(heard.links.iter().any(|view| view.link == port(1) && view.cross > Rate::ZERO), "{:?}", heard.links);
     });
     counted("a foreign flow", || switch.metric("sluice_switchd_updates_total", "foreign") >= 1.0);
     counted("an unknown link", || switch.metric("sluice_switchd_updates_total", "unknown") >= 1.0);
@@ -277,10 +290,16 @@ fn nobody_withdraws_or_overwrites_what_another_promised() {
     runtime().block_on(async {
         let mut victim = Speaker::new(&switch, "h0").await;
         let mut third = Speaker::new(&switch, "h2").await;
-        let promise = victim.says(Rate::mbps(3_000), 1);
-        victim.announce(promise);
-        victim.hear(|f| f.seq == 1).await;
-        for names_itself in [false, true] {
+        let mut seen = std::collections::BTreeSet::new();
+        for names_itself in [false, true].repeat(10) {
+            if seen.contains(&names_itself) {
+                continue;
+            }
+            let said = std::time::Instant::now();
+            let promise = victim.says(Rate::mbps(3_000), 1);
+            let seq = promise.seq;
+            victim.announce(promise);
+            victim.hear(|f| f.seq == seq).await;
             // In its own session, in the victim's name; and in the name that both agree on.
             let mut rogue = Speaker::new(&switch, "h1").await;
             let mut theirs = announcement("h0", 1_000, 1, Rate::ZERO);
@@ -290,11 +309,15 @@ fn nobody_withdraws_or_overwrites_what_another_promised() {
             rogue.announce(theirs);
             let error = ending(&mut rogue.client.receiver).await;
             assert_eq!(error.refusal_id(), Some("identity-not-host"), "{error}");
-            let again = victim.says(Rate::mbps(3_000), 1);
-            victim.announce(again);
+            // Looked at before the victim says it again, which would heal what was done; where that took so long that its lease
+            // may be over, nothing was seen, and it is another try.
             let load = third.load(1).await;
-            assert!(load >= Rate::mbps(2_999), "{load}");
+            if said.elapsed() < Duration::from_millis(600) {
+                assert!(load >= Rate::mbps(2_999), "{load}");
+                seen.insert(names_itself);
+            }
         }
+        assert_eq!(seen.len(), 2, "never within the lease: {seen:?}");
     });
 }
 
@@ -372,14 +395,18 @@ fn a_host_that_is_another_process_with_every_word_has_one_promise() {
     runtime().block_on(async {
         let mut honest = Speaker::new(&switch, "h2").await;
         let mut rogue = Speaker::new(&switch, "h1").await;
+        let mut most = Rate::ZERO;
         for boot in 1..=20 {
             let mut anew = rogue.says(Rate::mbps(1_000), 0);
             anew.boot = BootId(boot);
+            let seq = anew.seq;
             rogue.announce(anew);
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            rogue.hear(|f| f.seq == seq && f.refused.is_none()).await;
             let load = honest.load(0).await;
             assert!(load <= Rate::mbps(1_001), "boot {boot}: {load}");
+            most = most.max(load);
         }
+        assert!(most >= Rate::mbps(999), "nothing was ever promised: {most}");
     });
 }
 

@@ -38,6 +38,10 @@ pub fn fabric(dir: &Path, rate: Rate) -> Live {
     live
 }
 
+pub fn snapshot(live: &Live) -> serde_json::Value {
+    serde_json::from_str(&live.daemons.get(0, "/api/v1/snapshot").expect("it answers")).expect("JSON")
+}
+
 fn metrics(live: &Live) -> String {
     live.daemons.get(0, "/metrics").expect("it answers")
 }
@@ -81,8 +85,7 @@ fn a_page_speaks_for_its_own_users_connections_only() {
     let mut live = fabric(dir.path(), Rate::mbps(200));
     let pages = live.daemons.progress_dirs()[0].clone();
     let flows_of = |live: &Live, job: &str| {
-        let snapshot: serde_json::Value =
-            serde_json::from_str(&live.daemons.get(0, "/api/v1/snapshot").expect("it answers")).expect("JSON");
+        let snapshot = snapshot(live);
         let all = snapshot["flows"].as_array().expect("a list").iter();
         (all.filter(|flow| flow["job"] == job).count(), jobs(&snapshot))
     };
@@ -213,6 +216,8 @@ fn beside(live: &mut Live, says: Says, report: &Path) -> (f64, f64) {
     let _ = std::fs::write(report, "0");
     crate::attacker::allow(report, 0o666);
     let (liar, ()) = Local::start(tenant(live, crate::attacker::ATTACKER), || send(says, to, &pages, report));
+    let job = format!("{says:?}").to_lowercase();
+    until(live, "what it says is read", |live| jobs(&snapshot(live)).contains(&job));
     live.run_for(Duration::from_millis(1_500)).expect("the job goes on");
     let read = || std::fs::read_to_string(report).ok().and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
     let (from, began) = (sluice_testbed::job::now(), read());

@@ -21,6 +21,15 @@ pub fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime")
 }
 
+/// As [`until`], while the sessions of this runtime go on.
+fn until_on(runtime: &tokio::runtime::Runtime, what: &str, mut so: impl FnMut() -> bool) {
+    let began = std::time::Instant::now();
+    while !so() {
+        assert!(began.elapsed() < PATIENCE, "never happened: {what}");
+        runtime.block_on(tokio::time::sleep(Duration::from_millis(100)));
+    }
+}
+
 fn files(dir: &Path, name: &str) -> Files {
     let path = |ending: &str| dir.join(format!("{name}.{ending}"));
     Files { authorities: path("ca"), certificate: path("pem"), key: path("key") }
@@ -226,14 +235,8 @@ fn who_is_on_the_path_can_neither_read_nor_change_nor_repeat_a_word() {
     );
     // A byte is changed: the session is over, and nothing was taken for it.
     path.changes.store(true, Ordering::Relaxed);
-    let announcement = sluice_schedule::Announcement {
-        host: sluice_schedule::HostId::of("h0"),
-        boot: sluice_schedule::BootId(1),
-        seq: 1,
-        slot: crate::hosts::slot(),
-        ..Default::default()
-    };
-    session.sender.announce(crate::hosts::s0(), announcement);
+    let word = || crate::hosts::announcement("h0", 1, 1, sluice_schedule::Rate::mbps(100));
+    session.sender.announce(crate::hosts::s0(), word());
     let ended = runtime.block_on(async {
         tokio::time::timeout(PATIENCE, async {
             loop {
@@ -245,16 +248,25 @@ fn who_is_on_the_path_can_neither_read_nor_change_nor_repeat_a_word() {
         .await
     });
     assert!(ended.is_ok(), "the session goes on though a byte was changed");
-    assert_eq!(proven.switch.metric("sluice_switchd_hosts", "s0"), 0.0, "a changed word was taken");
+    // This only grows, and the page of metrics is a second old at most.
+    let taken = || proven.switch.metric("sluice_switchd_updates_total", "applied");
+    std::thread::sleep(Duration::from_millis(1_100));
+    assert_eq!(taken(), 0.0, "a changed word was taken");
     // All that the host said, once more: the other end has drawn new numbers.
+    let refused_before = proven.refused("");
     let mut replay = TcpStream::connect(proven.switch.grpc).expect("connected");
     replay.set_read_timeout(Some(PATIENCE)).expect("set");
     let _ = replay.write_all(&heard);
     let mut answer = Vec::new();
     let _ = replay.read_to_end(&mut answer);
-    until("the repeated bytes are refused", || proven.refused("") >= 1.0);
-    assert_eq!(proven.switch.metric("sluice_switchd_hosts", "s0"), 0.0);
+    until("the repeated bytes are refused", || proven.refused("") > refused_before);
+    assert_eq!(taken(), 0.0);
     assert_eq!(proven.switch.metric("sluice_switchd_sessions", ""), 0.0);
+    // By the same way, left alone, the same word is taken.
+    path.changes.store(false, Ordering::Relaxed);
+    let session = runtime.block_on(SessionClient::connect_by(&dial, &uri, &hello("h0", 1))).expect("let in");
+    session.sender.announce(crate::hosts::s0(), word());
+    until_on(&runtime, "an unchanged word is taken", || taken() >= 1.0);
     proven.serves();
 }
 
@@ -262,15 +274,19 @@ fn who_is_on_the_path_can_neither_read_nor_change_nor_repeat_a_word() {
 #[test]
 fn a_certificate_is_renewed_without_a_restart_and_one_that_is_over_is_told() {
     let Some(_turn) = turn() else { return };
-    let (dir, authority) = (crate::attacker::dir(), Authority::new("default", 10).expect("made"));
-    let now = unix_now();
-    let short = authority.issue_between(&named(Kind::Switch, "s0"), now - 60, now + 6).expect("issued");
-    let proven = Proven::of(authority, dir, &short);
-    let host = proven.host("h0");
     let runtime = runtime();
-    let mut session = runtime
-        .block_on(SessionClient::connect_by(&host, &proven.switch.uri(), &hello("h0", 1)))
-        .expect("while it is good");
+    // On a busy machine some seconds may be over before anybody has connected: then it is another try with more of them.
+    let begun = [6, 12, 24].into_iter().find_map(|life| {
+        let (dir, authority) = (crate::attacker::dir(), Authority::new("default", 10).expect("made"));
+        let now = unix_now();
+        let short = authority.issue_between(&named(Kind::Switch, "s0"), now - 60, now + life).expect("issued");
+        let proven = Proven::of(authority, dir, &short);
+        let host = proven.host("h0");
+        let (uri, hello) = (proven.switch.uri(), hello("h0", 1));
+        let session = runtime.block_on(SessionClient::connect_by(&host, &uri, &hello)).ok()?;
+        Some((proven, host, session))
+    });
+    let (proven, host, mut session) = begun.expect("somebody connects while it is good");
     until("its end is told", || proven.switch.log().contains("cert-expires-soon"));
     until("that it is over is told", || proven.switch.log().contains("cert-expired"));
     proven.connect(&host, "h0").expect_err("hosts refuse a certificate that is over");
@@ -286,9 +302,12 @@ fn a_certificate_is_renewed_without_a_restart_and_one_that_is_over_is_told() {
     // A session that stands when the files change stays.
     let mut session =
         runtime.block_on(SessionClient::connect_by(&host, &proven.switch.uri(), &hello("h0", 1))).expect("let in");
+    let read = || proven.switch.log().matches("certificates-read").count();
+    let before = read();
     let again = proven.authority.issue(&named(Kind::Switch, "s0"), 2).expect("issued");
     written(proven.dir.path(), "s0", &again);
-    runtime.block_on(tokio::time::sleep(Duration::from_secs(3)));
+    until_on(&runtime, "they are read again", || read() > before);
+    runtime.block_on(tokio::time::sleep(Duration::from_secs(1)));
     let stands = runtime
         .block_on(async { tokio::time::timeout(Duration::from_millis(200), session.receiver.next()).await.is_err() });
     assert!(stands, "new files ended a session");
@@ -311,13 +330,17 @@ fn of_one_identity_the_newest_connections_win() {
             runtime.block_on(SessionClient::connect_by(&dial, &uri, &hello)).expect("let in")
         })
         .collect();
-    let open = sessions
-        .iter_mut()
-        .filter_map(|session| {
-            let next = async { tokio::time::timeout(Duration::from_millis(300), session.receiver.next()).await };
-            runtime.block_on(next).is_err().then_some(())
-        })
-        .count();
-    assert!((1..=2).contains(&open), "{open} of twelve connections are open");
+    let mut open: Vec<usize> = (0..sessions.len()).collect();
+    until("all but two are closed", || {
+        open.retain(|at| {
+            let next = async { tokio::time::timeout(Duration::from_millis(300), sessions[*at].receiver.next()).await };
+            runtime.block_on(next).is_err()
+        });
+        open.len() <= 2
+    });
+    assert!(
+        open.last() == Some(&11) && open.iter().all(|at| *at >= 10),
+        "of twelve connections these are open: {open:?}"
+    );
     proven.serves();
 }

@@ -23,8 +23,7 @@ const CLUSTER: &str = "testbed";
 fn files(dir: &Path, of: &str) -> Files {
     let directory = dir.join("tls").join(of);
     std::fs::create_dir_all(&directory).expect("a directory");
-    let path = |name: &str| directory.join(name);
-    Files { authorities: path("ca.pem"), certificate: path("cert.pem"), key: path("key.pem") }
+    Files::in_directory(&directory)
 }
 
 /// A certificate for so many seconds from now.

@@ -223,7 +223,7 @@ fn every_query_of_every_dashboard_returns_data() {
     let rules = got(ns, "/api/v1/rules").unwrap();
     let groups = rules["data"]["groups"].as_array().unwrap();
     let rules: Vec<&Value> = groups.iter().flat_map(|group| group["rules"].as_array().unwrap()).collect();
-    assert_eq!(rules.len(), 22);
+    assert_eq!(rules.len(), 24);
     for rule in rules {
         assert_eq!(rule["health"], "ok", "{rule}");
     }
@@ -234,6 +234,12 @@ fn every_query_of_every_dashboard_returns_data() {
     for page in &pages {
         promtool::check_metrics(&promtool, page).unwrap_or_else(|said| panic!("{said}"));
         exported.page(page);
+    }
+    // There with `[tls]` only.
+    for certificate in
+        ["sluice_certificate_expiry_timestamp_seconds", "sluice_switchd_certificate_expiry_timestamp_seconds"]
+    {
+        exported.metric(certificate, &[]);
     }
     let ours = |name: &str| name.starts_with("sluice_") && !name.contains(':');
     let faults = sluice_monitoring::faults(&exported, ours);

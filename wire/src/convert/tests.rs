@@ -1,3 +1,5 @@
+//! What was turned into the wire format and back is what it was, and what cannot be is refused by its field.
+
 use std::net::SocketAddr;
 
 use proptest::prelude::*;

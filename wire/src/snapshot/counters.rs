@@ -298,6 +298,26 @@ mod tests {
     }
 
     #[test]
+    fn refused_connections_are_taken_over_and_never_added_up() {
+        let mut counters = Counters::default();
+        let counts: Vec<(Reason, u64)> = Reason::ALL.into_iter().zip(1..).collect();
+        counters.refused_connections(&counts);
+        counters.refused_connections(&counts);
+        let by_word = [
+            counters.connections_refused_network,
+            counters.connections_refused_protocol,
+            counters.connections_refused_no_certificate,
+            counters.connections_refused_unknown_authority,
+            counters.connections_refused_cert_expired,
+            counters.connections_refused_identity_unknown,
+            counters.connections_refused_identity_not_host,
+            counters.connections_refused_disbelieved,
+            counters.connections_refused_certificates_unusable,
+        ];
+        assert_eq!(by_word, [1, 2 + 3 + 4, 5, 6, 7 + 8, 9, 10, 11, 12]);
+    }
+
+    #[test]
     fn a_foreign_document_cannot_make_a_histogram_panic() {
         let mut odd = Histogram { bounds: vec![1.0, 2.0, 3.0], counts: vec![7], sum: f64::NAN };
         odd.observe(2.5);

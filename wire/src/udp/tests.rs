@@ -1,3 +1,5 @@
+//! Packets against the vectors that the P4 program is held to, and any bytes as packets.
+
 use proptest::prelude::*;
 use serde_json::Value;
 

@@ -104,6 +104,9 @@ pub(super) fn one(program: &Path, runs: &Path, target: &str, copy: usize, time: 
     if !status.success() && seen.broke.is_empty() {
         return seen.failed(format!("it ended with {status} and left no input; {}", log.display()));
     }
+    if seen.executions == 0 && seen.broke.is_empty() {
+        return seen.failed(format!("it fed nothing, or did not say how much; {}", log.display()));
+    }
     seen
 }
 

@@ -6,7 +6,8 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
 
-use crate::shell::{output, root};
+use crate::record::Stamp;
+use crate::shell::root;
 
 /// First line of the record; `sluice-fuzz-targets` reads it too.
 const COLUMNS: &str = "target\tdriver\texecutions\tseconds\tedges\tslowest_ms\trss_mib\tfound\tdate\tcommit";
@@ -101,8 +102,7 @@ pub(super) fn summary(all: &[Seen]) -> String {
 pub(super) fn record(all: &[Seen], asan: bool) -> Result<(), String> {
     let path = root().join("benchmarks/fuzz.tsv");
     let driver = if asan { "libfuzzer+asan" } else { "libfuzzer" };
-    let date = output("date", &["-u", "+%F"])?;
-    let commit = output("git", &["rev-parse", "--short=7", "HEAD"])?;
+    let Stamp { date, commit } = Stamp::now()?;
     let old = fs::read_to_string(&path).unwrap_or_default();
     fs::write(&path, recorded(&old, all, driver, &date, &commit))
         .map_err(|error| format!("{}: {error}", path.display()))

@@ -1,10 +1,11 @@
-//! Alerts about what hosts and switches are to each other: views, time grids, configurations, and whether jobs take turns.
+//! Alerts about what hosts and switches are to each other: views, time grids, certificates, configurations, and whether jobs
+//! take turns.
 
 use super::{H1, SLUICED, series};
 use crate::rules::{Alert, Case, Severity};
 
 pub fn alerts() -> Vec<Alert> {
-    [switches(), agreement()].concat()
+    [switches(), certificates(), agreement()].concat()
 }
 
 fn switches() -> Vec<Alert> {
@@ -118,6 +119,79 @@ fn switches() -> Vec<Alert> {
                     ),
                 ],
                 labels: vec![H1, SLUICED, ("reason", "slot_guard")],
+                value: "",
+            },
+        },
+    ]
+}
+
+/// A week is left and nothing was renewed for a day, which certificates of an hour always are; or it is over.
+fn certificates() -> Vec<Alert> {
+    vec![
+        Alert {
+            name: "SluiceCertificateEnds",
+            expr: "sluice_certificate_expiry_timestamp_seconds < time() + 604800\n    \
+                   unless changes(sluice_certificate_expiry_timestamp_seconds[1d]) > 0\n  \
+                   or sluice_certificate_expiry_timestamp_seconds < time()",
+            minutes: 10,
+            severity: Severity::Warning,
+            summary: "the certificate of {{ $labels.instance }} ends within a week, or is over",
+            description: "Once it is over, no switch and no other host listens to this one, and its links are planned by its own table. \
+                          First: sluice tls show on the host.",
+            case: Case {
+                firing: vec![
+                    series(
+                        "sluice_certificate_expiry_timestamp_seconds{job=\"sluiced\",instance=\"h1:9605\"}",
+                        "600000x60",
+                    ),
+                    series(
+                        "sluice_certificate_expiry_timestamp_seconds{job=\"sluiced\",instance=\"h2:9605\"}",
+                        "700000x60",
+                    ),
+                ],
+                onset: 0,
+                quiet: vec![
+                    series(
+                        "sluice_certificate_expiry_timestamp_seconds{job=\"sluiced\",instance=\"h1:9605\"}",
+                        "700000x60",
+                    ),
+                    series(
+                        "sluice_certificate_expiry_timestamp_seconds{job=\"sluiced\",instance=\"h2:9605\"}",
+                        "600+60x60",
+                    ),
+                ],
+                labels: vec![H1, SLUICED],
+                value: "",
+            },
+        },
+        Alert {
+            name: "SluiceSwitchCertificateEnds",
+            expr: "sluice_switchd_certificate_expiry_timestamp_seconds < time() + 604800\n    \
+                   unless changes(sluice_switchd_certificate_expiry_timestamp_seconds[1d]) > 0\n  \
+                   or sluice_switchd_certificate_expiry_timestamp_seconds < time()",
+            minutes: 10,
+            severity: Severity::Warning,
+            summary: "the certificate of sluice-switch on {{ $labels.instance }} ends within a week, or is over",
+            description: "Once it is over, all hosts do without its tables and plan the links of its switches by their own. \
+                          First: sluice tls show on its machine.",
+            case: Case {
+                // Renewed in the first minute, so that what is left says nothing; and over in the fifth.
+                firing: vec![series(
+                    "sluice_switchd_certificate_expiry_timestamp_seconds{job=\"sluice-switch\",instance=\"s1:9606\"}",
+                    "200 299x60",
+                )],
+                onset: 5,
+                quiet: vec![
+                    series(
+                        "sluice_switchd_certificate_expiry_timestamp_seconds{job=\"sluice-switch\",instance=\"s1:9606\"}",
+                        "700000x60",
+                    ),
+                    series(
+                        "sluice_switchd_certificate_expiry_timestamp_seconds{job=\"sluice-switch\",instance=\"s2:9606\"}",
+                        "600+60x60",
+                    ),
+                ],
+                labels: vec![("instance", "s1:9606"), ("job", "sluice-switch")],
                 value: "",
             },
         },

@@ -135,5 +135,5 @@ fn alerts_never_wake_anybody_and_name_host_cost_and_first_step() {
             "{name}"
         );
     }
-    assert_eq!(names.len(), 17);
+    assert_eq!(names.len(), 19);
 }

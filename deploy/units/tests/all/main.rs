@@ -14,6 +14,9 @@ fn shipped(name: &str) -> PathBuf {
 /// The units, each with its drop-ins.
 const UNITS: [(&str, &[&str]); 3] = [
     ("sluiced.service", &["sluiced-containers.conf", "sluiced-probes.conf"]),
-    ("sluice-switch.service", &["sluice-switch-routes.conf", "sluice-switch-data-plane.conf"]),
+    (
+        "sluice-switch.service",
+        &["sluice-switch-routes.conf", "sluice-switch-data-plane.conf", "sluice-switch-tls.conf"],
+    ),
     ("run-sluice-progress.mount", &[]),
 ];

@@ -63,8 +63,9 @@ pub const FURTHER: &[Script] = &[
     script!(a_surplus_grows_and_a_loss_halves_it),
 ];
 
-/// TCP_CLOSE of the kernel.
+/// TCP_CLOSE and TCP_CLOSE_WAIT of the kernel.
 const CLOSED: u32 = 7;
+const CLOSE_WAIT: u32 = 8;
 
 fn all_arrive(_: &Data) -> Fate {
     Fate::Arrives
@@ -341,6 +342,7 @@ fn the_far_end_ends_its_side(net: &Net, kernel: &mut Kernelled) -> Outcome {
     let mut stage = Stage::open(net, kernel, Habits::default(), all_arrive)?;
     stage.run(Duration::from_millis(200));
     stage.peer().ends_its_side();
+    stage.until("its end is seen", |stage| u32::from(stage.info().tcpi_state) == CLOSE_WAIT)?;
     stage.run(Duration::from_millis(200));
     stage.follows()?;
     stage.moves()

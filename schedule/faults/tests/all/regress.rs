@@ -14,6 +14,7 @@ fn what_broke_once_does_not_break_again() {
     let mut files: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
     files.retain(|path| path.extension().is_some_and(|end| end == "json"));
     files.sort();
+    assert!(!files.is_empty(), "{} has no case", folder().display());
     for path in files {
         let case = Case::read(&path).unwrap_or_else(|why| panic!("{why}"));
         if let Some(wrong) = case.run(None).violation {

@@ -1,3 +1,5 @@
+//! sFlow datagrams: those of our own encoder read back, and those that are cut or lie.
+
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use proptest::prelude::*;

@@ -8,15 +8,30 @@ use std::sync::LazyLock;
 use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
 use sluice_fuzz_targets::mutate::mutate;
 use sluice_fuzz_targets::random::Random;
+use sluice_fuzz_targets::targets::frames::{PROGRAM, program_runs};
 use sluice_fuzz_targets::{Target, find};
 
 static TARGET: LazyLock<&Target> = LazyLock::new(|| {
     let name = std::env::var("SLUICE_FUZZ_TARGET").unwrap_or_default();
-    find(&name).unwrap_or_else(|| {
-        eprintln!("SLUICE_FUZZ_TARGET is {name:?}; allowed is a folder of testbed/fuzz-targets/corpus, or its number");
-        std::process::exit(2);
-    })
+    let target = find(&name).unwrap_or_else(|| {
+        refuse(&format!(
+            "SLUICE_FUZZ_TARGET is {name:?}; allowed is a folder of testbed/fuzz-targets/corpus, or its number"
+        ))
+    });
+    if target.name == PROGRAM.name
+        && let Err(why) = program_runs()
+    {
+        refuse(&format!("{}: the kernel's program cannot be run: {why}", target.name));
+    }
+    target
 });
+
+/// Ends without what libFuzzer does at an exit: it would take the input at hand for one that broke the target.
+fn refuse(why: &str) -> ! {
+    eprintln!("{why}");
+    // SAFETY: it ends this process and touches nothing of it.
+    unsafe { libc::_exit(2) }
+}
 
 fuzz_target!(|bytes: &[u8]| (TARGET.run)(bytes));
 

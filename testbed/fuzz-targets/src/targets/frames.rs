@@ -231,8 +231,10 @@ pub fn program_runs() -> Result<(), String> {
 fn program(bytes: &[u8]) {
     let Some(frame) = frame_of(bytes) else { return };
     IN_KERNEL.with_borrow_mut(|kernel| {
-        // Whoever runs this where it cannot run has asked `program_runs` before.
-        let Ok((program, switch)) = kernel else { return };
+        let (program, switch) = match kernel {
+            Ok((program, switch)) => (program, switch),
+            Err(why) => panic!("whoever runs this asks `program_runs` before: {why}"),
+        };
         let Some(fate) = program.run(&frame) else {
             // The kernel makes no packet of less than two headers, nor of more than a page.
             assert!(!(34..2000).contains(&frame.len()), "the program does not run on {} bytes", frame.len());

@@ -22,7 +22,7 @@ pub static RECORDS: Target = Target {
 pub static NETLINK: Target = Target {
     name: "F16-netlink",
     parser: "netlink: answers of sock_diag and of route lookups",
-    property: "lengths that lie end the reading; only connections that can send, names within what was sent",
+    property: "lengths that lie end the reading: no more sockets and names than messages fit, and a route's interface is a number that was sent",
     shape: Shape::Bytes,
     run: netlink,
     seeds: netlink_seeds,

@@ -34,7 +34,7 @@ pub static P4RUNTIME: Target = Target {
 pub static SFLOW: Target = Target {
     name: "F25-sflow",
     parser: "sFlow version 5",
-    property: "at most one reading for 72 bytes, all of one agent and moment; cut short, it is not believed",
+    property: "at most one reading for 72 bytes, all of one agent and moment, and none where nothing is counted",
     shape: Shape::Bytes,
     run: sflow,
     seeds: sflow_seeds,
@@ -44,7 +44,7 @@ pub static SFLOW: Target = Target {
 pub static GNMI: Target = Target {
     name: "F26-gnmi",
     parser: "gNMI: answers to a subscription",
-    property: "at most one reading for each update, with a name of 1 to 255 bytes and a time; a refusal shows 40 bytes at most and no control character",
+    property: "at most one reading for each update, with a name of 1 to 255 bytes and a time; a refusal is short and has no control character",
     shape: Shape::Protobuf(0),
     run: gnmi,
     seeds: gnmi_seeds,

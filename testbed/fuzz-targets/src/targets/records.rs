@@ -9,6 +9,7 @@ use sluice_attribution::record;
 use sluice_attribution::seen::{ArrivalSeen, FlowSeen, JobBytes, JobSeen, LinkSeen, Mark, Seen};
 use sluice_fleet::key::{Name, Space};
 use sluice_fleet::view::View;
+use sluice_formats::label::is_hidden;
 use sluice_schedule::host::{Host, HostConfig};
 use sluice_schedule::{BootId, Bytes, Event, FlowId, FlowSpec, Hop, HostId, JobId, LinkId, Nanos, Now, Rate, Slot};
 use sluice_wire::audit::{Audit, Entry};
@@ -191,7 +192,7 @@ fn audit(bytes: &[u8]) {
     assert_eq!(audit.entries.len() + audit.unreadable, lines);
     for entry in &audit.entries {
         for text in [&entry.command, &entry.asked, &entry.reason, &entry.message] {
-            assert!(text.chars().count() <= 301 && !text.chars().any(char::is_control), "{text:?}");
+            assert!(text.chars().count() <= 301 && !text.chars().any(is_hidden), "{text:?}");
         }
         let line = serde_json::to_vec(entry).expect("JSON");
         assert!(!line.contains(&b'\n'));

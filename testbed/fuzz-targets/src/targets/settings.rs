@@ -51,7 +51,7 @@ pub static SETTINGS: Target = Target {
 pub static SCENARIOS: Target = Target {
     name: "F33-scenarios",
     parser: "scenarios, as TOML and as JSON",
-    property: "a refusal names a code and what is wrong; an accepted one has its jobs on hosts that there are, the same each time",
+    property: "a refusal names a code and what is wrong; the jobs of an accepted one have somebody who works, and are the same each time",
     shape: Shape::ChosenText(&[
         "[network]",
         "[[jobs]]",

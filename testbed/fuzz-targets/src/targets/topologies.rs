@@ -13,7 +13,7 @@ use crate::{Seed, Target};
 pub static TOPOLOGY: Target = Target {
     name: "F06-topology",
     parser: "topology.json, for planners and for daemons",
-    property: "what is accepted is written to the same bytes again, with the same digest; a refusal names the file and a code",
+    property: "what is accepted is written to the same bytes again, with the same digest; a refusal has a code and says what is wrong",
     shape: Shape::Text(&[
         "sluice_topology",
         "nodes",
@@ -77,7 +77,7 @@ pub static GRAPHML: Target = Target {
 pub static IMPORTS: Target = Target {
     name: "F34-imports",
     parser: "other programs' topologies: edge lists, fluid instances, ForestColl, nvidia-smi, TE-CCL",
-    property: "what is accepted is a topology that is written to the same bytes again; a refusal names the file and a code",
+    property: "what is accepted is a topology that is written to the same bytes again; a refusal has a code and says what is wrong",
     shape: Shape::ChosenText(&[
         "vertices",
         "edges",

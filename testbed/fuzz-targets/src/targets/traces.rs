@@ -23,7 +23,7 @@ use crate::{Seed, Target};
 pub static TRACES: Target = Target {
     name: "F11-traces",
     parser: "traces of arrivals and lists of hosts (CSV), and recordings of a host (JSON lines)",
-    property: "a refusal names file and line; every round of a recording is a known job's and ends after it began, bytes go to known flows",
+    property: "a refusal of a CSV names a file, one of a recording no line that is not there; every round of a recording is a known job's and ends no earlier than it began",
     shape: Shape::ChosenText(&[
         "minute,jobs",
         "host,asw,psw,dsw",

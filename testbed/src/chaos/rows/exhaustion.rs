@@ -186,7 +186,7 @@ fn hostile(dir: &Path, entries: usize) -> Result<(), Unrun> {
 pub fn hostile_directory(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
     let mut stage = ground.stage(&Setting::of("hostile", 8, RATE))?;
     let time = Duration::from_secs(ground.sized(8, 2));
-    let [_, before] = deciding(&mut stage, time)?;
+    let [_, before] = deciding(&mut stage, time)?.p99();
     let dir = stage.live.daemons.hosts[0].run_dir.join("progress");
     let entries = ground.sized(8192, 512);
     hostile(&dir, entries)?;
@@ -204,7 +204,7 @@ pub fn hostile_directory(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
     let looked = deciding(&mut stage, time);
     stop.store(true, Ordering::Relaxed);
     drop(thread.join());
-    let [_, late] = looked?;
+    let [_, late] = looked?.p99();
     let silence = stage.silence(at, Stage::now());
     Ok(vec![
         Figure::at_least(

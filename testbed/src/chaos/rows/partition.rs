@@ -14,6 +14,8 @@ use crate::fabric::{Fabric, FabricError};
 use crate::run::RunError;
 
 const SLOT_MS: f64 = 60.0;
+/// A daemon that is asked shows something new after so long at the latest.
+const SHOWN_MS: f64 = 250.0;
 /// The longest pause before a connection is tried again.
 const RECONNECT_MS: f64 = 5_000.0;
 /// How long a host is cut off: past the horizon of ten slots, and past what a connection bears.
@@ -211,7 +213,12 @@ pub fn half_open(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
     let open = connections(&stage.live.fabric)?;
     let at = Stage::now();
     stage.live.fabric.set_link("s0", "mgmt0", false)?;
-    let noticed = stage.until(0, Duration::from_secs(5), |seen| !is_fresh(seen))?;
+    let mut oldest = 0.0_f64;
+    let noticed = stage.until(0, Duration::from_secs(5), |seen| {
+        let fresh = seen.switches.iter().filter(|switch| switch.view == View::Fresh);
+        oldest = fresh.filter_map(|switch| switch.age_ns).fold(oldest, |oldest, age| oldest.max(age as f64 / 1e6));
+        !is_fresh(seen)
+    })?;
     let mut closed = None;
     while closed.is_none() && ms(at, Stage::now()) < 10_000.0 {
         stage.live.run_for(Duration::from_millis(10))?;
@@ -224,13 +231,15 @@ pub fn half_open(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
     let silence = stage.silence(at, Stage::now());
     Ok(vec![
         Figure::at_least("connections to the switch before", open as f64, Unit::Count, 1.0),
+        // The daemon knows at once, and shows what it knows a few times a second: what it promises is measured by its own account.
+        Figure::at_most("oldest answer of a view that counted fully", oldest, Unit::Ms, 3.0 * SLOT_MS),
         Figure::at_most(
-            "until its view is not fresh any more",
+            "until it shows that its view is not fresh any more",
             noticed.unwrap_or(f64::INFINITY),
             Unit::Ms,
-            3.0 * SLOT_MS,
+            3.0 * SLOT_MS + SHOWN_MS,
         )
-        .noted("looked at every 10 ms"),
+        .noted(format!("3 slots, and {SHOWN_MS} ms until it shows anything anew")),
         Figure::at_most("until the connection is closed", closed.unwrap_or(f64::INFINITY), Unit::Ms, 2_000.0 + SLOT_MS)
             .noted("2 s without an answer, told at a slot's edge"),
         Figure::at_most("longest silence of a flow", silence, Unit::Ms, silence_bound(Rate::mbps(10))),

@@ -1,6 +1,9 @@
 //! C13, C14 and C18: more flows than rows, flows whose peers vanished, orders beyond the bottleneck, and an application that
 //! changes its own sockets.
 
+use std::net::Ipv4Addr;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::sys::socket::{getsockopt, setsockopt, sockopt};
@@ -11,9 +14,9 @@ use crate::chaos::bare::Bare;
 use crate::chaos::figure::{Figure, Unit};
 use crate::chaos::ground::{Ground, Size, Unrun, also, ring, sluice};
 use crate::chaos::streams::{PORT, Streams, TOLD, control};
-use crate::fabric::{FabricSpec, Layout};
+use crate::fabric::{FabricSpec, Layout, NetNs};
 use crate::run::daemons::topology_json;
-use crate::run::{FixedQueue, JobPlan, Placement, Policy, RunError, RunPlan, write};
+use crate::run::{FixedQueue, JobPlan, KillOnDrop, Placement, Policy, RunError, RunPlan, write};
 use crate::sys;
 
 const RATE: Rate = Rate::mbps(500);
@@ -21,6 +24,26 @@ const RATE: Rate = Rate::mbps(500);
 const NOBODY: u32 = 65_534;
 /// A ceiling that an application chooses, bytes/s.
 const CEILING: u64 = 5_000_000;
+
+/// Flows of the second user, each of a process of its own.
+struct Others {
+    /// Their far end.
+    sink: Streams,
+    _processes: Vec<KillOnDrop>,
+}
+
+impl Others {
+    fn start(from: &NetNs, to: &NetNs, address: Ipv4Addr, count: usize) -> Result<Others, Unrun> {
+        let sink = Streams::open(from, to, address, PORT + 1, 0)?;
+        let start = |_| -> Result<KillOnDrop, Unrun> {
+            let mut bash = Command::new("bash");
+            bash.args(["-c", &format!("exec cat /dev/zero > /dev/tcp/{address}/{}", PORT + 1)]);
+            bash.uid(NOBODY).gid(NOBODY).stdin(Stdio::null()).stderr(Stdio::null());
+            Ok(KillOnDrop(from.spawn(bash, None)?))
+        };
+        Ok(Others { sink, _processes: (0..count).map(start).collect::<Result<_, Unrun>>()? })
+    }
+}
 
 /// C13: every row taken and 200 flows more; then the peers of many vanish.
 /// Promises: P-28
@@ -39,18 +62,18 @@ pub fn full(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
     let share = rows * 7 / 8;
     let lost = Streams::open(from, far, far_address, PORT, orphans)?;
     let rest = Streams::open(from, near, near_address, PORT, share + more / 2 - orphans)?;
-    let other = Streams::open_as(NOBODY, from, near, near_address, PORT + 1, rows - share + more / 2)?;
+    // A process speaks only for sockets of its own user, so the second one's have processes of theirs.
+    let other = Others::start(from, near, near_address, rows - share + more / 2)?;
     let all = rows + more;
     let taken = bare.until(Duration::from_secs(30), |bare| bare.used() * 100 >= rows * 99);
     if taken.is_none() && bare.lacks() {
         return Err(Unrun::Lacks("nothing is enforced here".into()));
     }
     std::thread::sleep(Duration::from_secs(2));
-    let acked = || [lost.acked(), rest.acked(), other.acked()].concat();
-    let (first, used) = (acked(), bare.used());
-    let managed = lost.managed() + rest.managed() + other.managed();
+    let acked = || [lost.acked(), rest.acked()].concat();
+    let (first, used, moved) = (acked(), bare.used(), other.sink.received());
     std::thread::sleep(Duration::from_secs(ground.sized(10, 3)));
-    let second = acked();
+    let (second, moved) = (acked(), other.sink.received() - moved);
     let still = first.iter().zip(&second).filter(|(first, second)| second <= first).count();
     let told = bare
         .snapshot()
@@ -58,8 +81,14 @@ pub fn full(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
     let mut figures = vec![
         Figure::at_most("rows in use", used as f64, Unit::Count, rows as f64),
         Figure::at_least("rows in use, of two users", used as f64, Unit::Count, rows as f64 * 0.99),
-        Figure::at_least(format!("flows without a row, of {all}"), (all - managed) as f64, Unit::Count, more as f64),
+        Figure::at_least(
+            format!("flows without a row, of {all}"),
+            all.saturating_sub(used) as f64,
+            Unit::Count,
+            more as f64,
+        ),
         Figure::exactly("flows that did not move", still, 0),
+        Figure::at_least("bytes that the second user's flows moved", moved as f64, Unit::Count, 1.0),
         Figure::holds("condition flow-table-full holds", told),
     ];
     // A host is gone without a word: its cable, both ways.
@@ -166,8 +195,9 @@ pub fn foreign(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
         fights += usize::from(getsockopt(second, sys::MaxPacing) != Ok(CEILING));
     }
     std::thread::sleep(Duration::from_millis(500));
-    let seen = bare.snapshot().unwrap_or_default();
-    let given_back = seen.flows_in(FlowState::Released) + seen.flows_in(FlowState::Observed);
+    let seen = bare.snapshot().ok_or_else(|| RunError::Plan("the daemon of h0 does not answer".into()))?;
+    // What somebody else has taken over is no flow of its any more, and not on its list.
+    let given_back = streams.sockets.len().saturating_sub(seen.flows_in(FlowState::Managed));
     let told = seen.conditions.iter().any(|condition| condition.code == ConditionCode::ForeignChange);
     let before = streams.acked();
     std::thread::sleep(Duration::from_secs(1));

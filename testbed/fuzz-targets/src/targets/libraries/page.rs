@@ -16,7 +16,7 @@ use crate::{Seed, Target};
 pub static PAGE_API: Target = Target {
     name: "F20-page-api",
     parser: "the C functions `sluice_*`, in any order, with any handle and number",
-    property: "a good handle gives 0, a bad one -1, and nothing else happens; handles are those that were given; errno stays",
+    property: "a good handle gives 0, a bad one -1, and nothing else happens; handles are those that were given",
     shape: Shape::Bytes,
     run: api,
     seeds,
