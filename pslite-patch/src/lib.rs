@@ -14,7 +14,6 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::string_slice))]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::unreachable))]
 #![cfg_attr(not(test), deny(clippy::indexing_slicing))]
-
 #![cfg_attr(test, allow(dead_code, reason = "a test program keeps the C library's functions"))]
 
 mod connections;

@@ -43,7 +43,11 @@ impl Service {
         match greeted {
             Ok((welcome, hello)) => Ok((hello, (&welcome).into())),
             Err(status) if status.code() == Code::PermissionDenied => {
-                self.refusals.add(Reason::Other, &peer.ip(), "identity-not-host: somebody speaks in the name of another host");
+                self.refusals.add(
+                    Reason::Other,
+                    &peer.ip(),
+                    "identity-not-host: somebody speaks in the name of another host",
+                );
                 Err(status)
             }
             Err(status) => {

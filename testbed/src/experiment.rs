@@ -76,7 +76,13 @@ impl Bench<'_> {
         Ok(Session { binaries: self.binaries, dir, stop: self.stop })
     }
 
-    pub(crate) fn run(&self, plan: &RunPlan, queue: &mut dyn Queue, policy: &Policy, name: &str) -> Result<PolicyRun, RunError> {
+    pub(crate) fn run(
+        &self,
+        plan: &RunPlan,
+        queue: &mut dyn Queue,
+        policy: &Policy,
+        name: &str,
+    ) -> Result<PolicyRun, RunError> {
         run_once(plan, queue, policy, &self.session(name)?, &mut Silent)
     }
 }
