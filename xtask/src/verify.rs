@@ -81,7 +81,7 @@ fn one(name: &str, record: bool) -> Result<(), Early> {
         long::find(name).ok_or_else(|| Early::Usage(format!("no long run {name:?}; there are\n{}", long::list())))?;
     let line = watched(run.name, run.bar, run.seed, Told::default(), || run.run());
     told(&line)?;
-    report::write("long", &[line.clone()])?;
+    report::write("long", std::slice::from_ref(&line))?;
     if record {
         long::record(run, &line)?;
     }

@@ -141,11 +141,7 @@ pub fn switches(switches: &[&SwitchStatus]) -> String {
             (Some(p50), Some(p99)) => format!("{:.1} / {:.1} ms", p50 as f64 / 1e6, p99 as f64 / 1e6),
             _ => UNKNOWN.into(),
         };
-        let boot = if switch.boot.len() > 6 {
-            &switch.boot[switch.boot.floor_char_boundary(switch.boot.len() - 6)..]
-        } else {
-            &switch.boot
-        };
+        let boot = switch.boot.split_at(switch.boot.floor_char_boundary(switch.boot.len().saturating_sub(6))).1;
         table.row(vec![
             if switch.peer { format!("{} (peer)", switch.name) } else { switch.name.clone() },
             word(&switch.address),

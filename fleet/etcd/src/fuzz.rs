@@ -27,7 +27,7 @@ pub fn answers(etcd: u64, revision: i64, keys: &[Key]) -> [Vec<u8>; 2] {
     };
     let event = |key: &Key| Event { r#type: i32::from(key.value.is_none()), kv: Some(kv(key)) };
     let kvs = keys.iter().filter(|key| key.value.is_some()).map(kv).collect();
-    let reading = RangeResponse { header: header.clone(), kvs, ..RangeResponse::default() };
+    let reading = RangeResponse { header, kvs, ..RangeResponse::default() };
     let news = WatchResponse { header, events: keys.iter().map(event).collect(), ..WatchResponse::default() };
     [reading.encode_to_vec(), news.encode_to_vec()]
 }

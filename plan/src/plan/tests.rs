@@ -10,7 +10,7 @@ static PLANS: LazyLock<Vec<&str>> = LazyLock::new(|| include_str!("samples.jsonl
 
 #[test]
 fn every_kind_is_written_as_it_was_read() {
-    for text in PLANS.iter().copied() {
+    for &text in PLANS.iter() {
         let plan = Plan::read(text.as_bytes(), "p.json").expect("valid");
         assert_eq!(Writer::compact(&plan.body, Some(&plan.names)), text);
         let lines = plan.to_text();

@@ -27,22 +27,26 @@ impl World {
         if self.options.leaves == 0 { core.hosts } else { core.leaves }
     }
 
-    /// How the rest stays broken: hosts, leaf switches.
-    fn broken(&self) -> (Vec<(usize, Broken)>, Vec<(usize, Broken)>) {
+    /// Hosts outside the core, and how each stays broken.
+    fn broken_hosts(&self) -> Vec<(usize, Broken)> {
         let core = self.core();
-        let hosts = (0..self.options.hosts).filter(|host| !core.hosts.contains(host)).zip(core.others);
-        let leaves = (0..self.options.leaves).filter(|leaf| !core.leaves.contains(leaf)).zip(core.other_leaves);
-        (hosts.collect(), leaves.collect())
+        (0..self.options.hosts).filter(|host| !core.hosts.contains(host)).zip(core.others).collect()
+    }
+
+    /// Leaf switches outside the core, and how each stays broken.
+    fn broken_leaves(&self) -> Vec<(usize, Broken)> {
+        let core = self.core();
+        (0..self.options.leaves).filter(|leaf| !core.leaves.contains(leaf)).zip(core.other_leaves).collect()
     }
 
     /// Does this host's daemon stay dead?
     pub fn stays_down(&self, host: usize) -> bool {
-        self.calm && self.options.core.is_some() && self.broken().0.contains(&(host, Broken::Dead))
+        self.calm && self.options.core.is_some() && self.broken_hosts().contains(&(host, Broken::Dead))
     }
 
     /// Does this leaf switch stay dead?
     pub fn leaf_stays_down(&self, holder: usize) -> bool {
-        self.calm && self.options.core.is_some() && self.broken().1.contains(&(holder, Broken::Dead))
+        self.calm && self.options.core.is_some() && self.broken_leaves().contains(&(holder, Broken::Dead))
     }
 
     /// Heals the core and breaks the rest for good.
@@ -62,7 +66,7 @@ impl World {
         for &leaf in &core.leaves {
             self.heal_holder(leaf);
         }
-        let (hosts, leaves) = self.broken();
+        let (hosts, leaves) = (self.broken_hosts(), self.broken_leaves());
         for (host, how) in hosts {
             self.break_host(host, how);
         }

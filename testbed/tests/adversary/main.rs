@@ -18,6 +18,8 @@
 //!
 //! Local attackers are processes of user 65534 in namespaces of their own ([`attacker`]). Needs root; tests take turns.
 
+#![expect(clippy::mem_forget, reason = "what an attacker's process holds stays open until the process is ended")]
+
 mod attacker;
 mod datagrams;
 mod directories;

@@ -162,7 +162,7 @@ fn nobody_removes_replaces_reads_or_takes_over_anothers_page() {
         let writer = Page::create(&dir, ident("honest")).expect("a page");
         let name = writer.file_name().to_owned();
         std::mem::forget(writer);
-        format!("{name}")
+        name
     });
     until("the honest job is known", || daemon.jobs() == ["honest"]);
     let theirs = dir.join(&name);

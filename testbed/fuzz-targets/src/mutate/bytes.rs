@@ -19,7 +19,7 @@ pub fn edit(input: &mut Vec<u8>, other: &[u8], random: &mut Random) {
         6 => {
             let byte = random.number() as u8;
             let new: Vec<u8> =
-                (0..random.below(MOST_NEW)).map(|n| if byte % 2 == 0 { byte } else { n as u8 }).collect();
+                (0..random.below(MOST_NEW)).map(|n| if byte.is_multiple_of(2) { byte } else { n as u8 }).collect();
             let at = random.below(input.len() + 1);
             drop(input.splice(at..at, new));
         }

@@ -135,8 +135,8 @@ pub fn restarts(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
     let times = ground.core_sized(20, 5, 1);
     let mut stage = ground.stage(&Setting { sample_ms: 2, ..Setting::of("restart", FLOWS, RATE) })?;
     let mut result = Vec::new();
-    let kinds: [(&str, fn(&mut Stage) -> Result<u64, RunError>); 2] = [("in order", in_order), ("by crash", crash)];
-    for (what, end) in kinds {
+    type End = fn(&mut Stage) -> Result<u64, RunError>;
+    for (what, end) in [("in order", in_order as End), ("by crash", crash)] {
         let all = (0..times).map(|_| around(&mut stage, end, None)).collect::<Result<Vec<_>, _>>()?;
         result.extend(figures(what, &all));
     }

@@ -177,8 +177,11 @@ fn init(version: Version, call: &[u8], contexts: &mut Vec<*mut c_void>) -> c_int
     let (mut place, mut mask) = (Place::new(), [c_int::MAX, 0x55, c_int::MAX]);
     let to = if call[4] == 255 { ptr::null_mut() } else { &raw mut place.1 };
     let wanted = if call[5] == 255 { ptr::null_mut() } else { &raw mut mask[1] };
-    let name =
-        if call[6] % 4 == 0 { ptr::null() } else { TEXTS.0[usize::from(call[6]) % TEXTS.0.len()].as_ptr().cast() };
+    let name = if call[6].is_multiple_of(4) {
+        ptr::null()
+    } else {
+        TEXTS.0[usize::from(call[6]) % TEXTS.0.len()].as_ptr().cast()
+    };
     let number = |at: usize| c_int::from_le_bytes(call[at..at + 4].try_into().expect("four bytes"));
     let id = u64::from_le_bytes(call[8..16].try_into().expect("eight bytes"));
     let (nodes, ranks, rank) = (number(8), number(12), number(16));
@@ -235,7 +238,7 @@ fn descriptor(version: Version, call: &[u8], handles: &[*mut c_void]) -> Raw {
         (event::P2P, _) => point(&[at::v4::P2P_FUNC, at::v4::P2P_DATATYPE]),
         (event::NET_PLUGIN, _) => {
             point(&[at::net::DATA]);
-            if call[4] % 2 == 0 {
+            if call[4].is_multiple_of(2) {
                 // The socket transport's, whose data is read.
                 raw.put(at::net::ID, 0x2_0001_u64.to_ne_bytes());
             }

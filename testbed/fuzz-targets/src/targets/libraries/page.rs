@@ -81,10 +81,10 @@ fn opened(call: &[u8], number: u64) -> c_int {
     let text = |null: bool| if null { ptr::null() } else { text.as_ptr() };
     let whole = size_of::<SluiceIdent>() as u32;
     let ident = SluiceIdent {
-        size: if call[1] % 8 == 0 { u32::from(call[2]) } else { whole },
+        size: if call[1].is_multiple_of(8) { u32::from(call[2]) } else { whole },
         source: number as u32,
-        job_id: text(call[1] % 3 == 0),
-        producer: text(call[1] % 5 == 0),
+        job_id: text(call[1].is_multiple_of(3)),
+        producer: text(call[1].is_multiple_of(5)),
         comm_id: number,
         rank: (number >> 32) as u32,
         nranks: number as u32,
@@ -102,7 +102,7 @@ fn opened(call: &[u8], number: u64) -> c_int {
 fn peer(handle: c_int, call: &[u8], number: u64) -> c_int {
     let mut address = [0; 16];
     address[..12].copy_from_slice(call);
-    if call[1] % 4 == 0 {
+    if call[1].is_multiple_of(4) {
         address[..12].copy_from_slice(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff]);
     }
     let whole = size_of::<SluicePeer>() as u32;
