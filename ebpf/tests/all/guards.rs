@@ -187,9 +187,9 @@ fn beside_cubic_at_twice_the_bottleneck(net: &common::Net) -> Option<[(f64, u64)
 #[test]
 fn an_order_of_twice_the_bottleneck_does_not_flood_it() {
     let Some([cubic, ours]) = common::quiet(beside_cubic_at_twice_the_bottleneck) else { return };
-    // Without the guard it is some 9000 a second. Five runs had 100 to 625 in all, CUBIC 13 to 22: its first cap
-    // is still half above the path, and what is lost until the loss guard sees it is more than five times CUBIC's.
-    assert!(ours.1 <= 25 * cubic.1.max(40), "{} retransmits, cubic {}", ours.1, cubic.1);
+    // Without the guard it is some 9000 a second. CUBIC, which finds such a queue by its round-trip times, loses 13 to 22
+    // segments; where chance has it that it loses fewer, twenty are not held against the guard.
+    assert!(ours.1 <= 5 * cubic.1.max(20), "{} retransmits, cubic {}", ours.1, cubic.1);
     assert!(ours.0 > 0.85 * cubic.0, "{} against {}", ours.0, cubic.0);
 }
 
