@@ -13,6 +13,7 @@ mod kept;
 mod pace;
 mod peers;
 mod publish;
+mod sysctls;
 mod told;
 
 use std::os::fd::OwnedFd;
@@ -23,7 +24,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use sd_notify::NotifyState;
-use sluice_ebpf::Tier;
+use sluice_ebpf::{Tier, sysctl};
 use sluice_formats::problem::Problems;
 use sluice_realtime::{Bound, Realtime, Standing};
 use sluice_schedule::host::Host;
@@ -158,6 +159,7 @@ impl Agent {
         let Enforcement { datapath, reasons, adopted } = opened?;
         let journal = Journal::new(&config.node.run_dir);
         if datapath.tier() != Tier::None && config.enforce.sysctls {
+            // Nothing is decided yet: here the disk is waited for, and whoever started the loop waits for 30 s at most.
             journal.apply();
         }
         let host = Host::new(settings::brain(&config, &fabric, boot));
@@ -365,7 +367,7 @@ impl Agent {
                 self.core.note_tier(now.wall.0, tier, &reasons);
                 self.listen_to_kernel();
                 if tier != Tier::None && self.core.config().enforce.sysctls {
-                    self.journal.apply();
+                    sysctls::set(&mut self.keeper, &self.journal, sysctl::apply);
                 }
             }
             Err(why) => self.core.note_tier(now.wall.0, Tier::None, &[why.to_string()]),
@@ -403,11 +405,11 @@ impl Agent {
         }
     }
 
-    /// The last thing: long orders, sysctls back. Pins stay for the next start.
+    /// The last thing: long orders, sysctls back, for a second at most. Pins stay for the next start.
     fn end(&mut self) {
         self.manager.tell(&NotifyState::Stopping);
         let coasting = self.core.coast(clock::monotonic());
-        for left in self.journal.restore() {
+        for left in sysctls::give_back(&mut self.keeper, &self.journal, sysctl::restore) {
             told::sysctl_left(&left);
         }
         self.starts.forget();

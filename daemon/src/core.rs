@@ -255,7 +255,7 @@ impl Core {
         if let Some(table) = &self.own_table
             && now.slot != self.now.slot
         {
-            table.lock().unwrap_or_else(std::sync::PoisonError::into_inner).slot_edge(now.slot);
+            table.lock().unwrap_or_else(std::sync::PoisonError::into_inner).slot_edge(now.slot, now.mono);
         }
         self.now = now;
         self.return_mode(now);

@@ -1,6 +1,8 @@
 //! What this daemon changed outside itself, so that it is undone at the end, after a crash, and by `sluiced cleanup`.
 //!
-//! One small file in the run directory, written as [`crate::stored`] does. A torn or foreign one is ignored.
+//! One small file in the run directory, written as [`crate::stored`] does. A torn or foreign one is ignored. Writing it waits
+//! for the disk: the deciding loop leaves that to the keeper (`agent::sysctls`), but for its start, when nothing is decided
+//! yet and whoever started it waits for 30 s at most.
 
 use std::path::{Path, PathBuf};
 
@@ -48,8 +50,13 @@ impl Journal {
 
     /// Changes the sysctls that exact pacing needs and notes them, those noted before included.
     pub fn apply(&self) {
+        self.apply_by(sysctl::apply);
+    }
+
+    /// The same, where this changes them.
+    pub(crate) fn apply_by(&self, apply: impl FnOnce() -> Applied) {
         let mut changes = self.read();
-        let Applied { changes: new, errors } = sysctl::apply();
+        let Applied { changes: new, errors } = apply();
         for error in errors {
             tracing::warn!(
                 event = "sysctl-refused",
@@ -74,7 +81,12 @@ impl Journal {
 
     /// Undoes everything noted. Returns a sentence for each change that was left.
     pub fn restore(&self) -> Vec<String> {
-        let left = sysctl::restore(&self.read());
+        self.restore_by(sysctl::restore)
+    }
+
+    /// The same, where this undoes it.
+    pub(crate) fn restore_by(&self, restore: impl FnOnce(&[Change]) -> Vec<String>) -> Vec<String> {
+        let left = restore(&self.read());
         self.write(&[]);
         left
     }

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 #[cfg(test)]
 use sluice_schedule::Rate;
+use sluice_schedule::offenders::Offenders;
 use sluice_schedule::switch::{LinkConfig, Switch};
 use sluice_schedule::{Announcement, Feedback, HostId, Nanos, Refusal, Slot};
 use sluice_wire::attach::Places;
@@ -25,34 +26,12 @@ pub struct OwnTable {
     switch: Switch,
     listeners: BTreeMap<HostId, Listener>,
     joins: u64,
-    offenders: BTreeMap<HostId, Offender>,
-    /// For so many slots an offender is not listened to.
-    penalty: i32,
+    offenders: Offenders<HostId>,
     places: Option<Arc<Places>>,
     own_news: bool,
     wake: Option<Box<dyn Fn() + Send>>,
     /// Something changed that somebody may want to hear.
     changed: Arc<Notify>,
-}
-
-/// After so many refusals for too much in a row a host is not listened to for a while.
-const PATIENCE: u32 = 10;
-/// So long.
-const PENALTY: Nanos = Nanos::from_millis(60_000);
-/// Slots are so long where nobody says otherwise.
-const SLOT: Nanos = Nanos::from_millis(60);
-
-/// The penalty in slots of this length.
-fn penalty(slot: Nanos) -> i32 {
-    i32::try_from(PENALTY.0 / slot.0.max(1)).unwrap_or(i32::MAX)
-}
-
-/// A host that asked for too much.
-#[derive(Clone, Copy, Default)]
-struct Offender {
-    refusals: u32,
-    /// It is not listened to before this slot.
-    until: Option<Slot>,
 }
 
 /// Whoever is told of changes.
@@ -65,20 +44,15 @@ impl OwnTable {
     pub fn new(host: HostId, switch: Switch) -> OwnTable {
         OwnTable {
             host,
+            offenders: Offenders::new(switch.limits().hosts),
             switch,
             listeners: BTreeMap::new(),
             joins: 0,
-            offenders: BTreeMap::new(),
-            penalty: penalty(SLOT),
             places: None,
             own_news: false,
             wake: None,
             changed: Arc::default(),
         }
-    }
-    /// How long a slot is.
-    pub fn slots_of(&mut self, length: Nanos) {
-        self.penalty = penalty(length);
     }
     /// Whom to call when the own host should look.
     pub fn on_news(&mut self, wake: Box<dyn Fn() + Send>) {
@@ -97,35 +71,25 @@ impl OwnTable {
     pub fn host_at(&self, address: IpAddr) -> Option<HostId> {
         self.places.as_ref()?.at(address)
     }
-    /// Another host announced; the answer, where it says anything new.
-    pub fn announce(&mut self, slot: Slot, announcement: &Announcement) -> Option<Feedback> {
+    /// Another host announced, at `mono` on the monotonic clock; the answer, where it says anything new.
+    pub fn announce(&mut self, slot: Slot, mono: Nanos, announcement: &Announcement) -> Option<Feedback> {
         let host = announcement.host;
-        if self.is_shut_out(slot, host) {
+        if self.offenders.is_shut_out(mono, &host) {
             return None;
         }
         self.changed.notify_one();
         let answer = self.switch.hear(slot, announcement);
         match answer.as_ref().and_then(|answer| answer.refused) {
-            Some(Refusal::Quota) => self.offended(slot, host),
-            None => _ = self.offenders.remove(&host),
+            Some(Refusal::Quota) => self.offended(mono, host),
+            None => self.offenders.behaved(mono, &host),
             Some(_) => {}
         }
         answer
     }
-    fn is_shut_out(&self, slot: Slot, host: HostId) -> bool {
-        self.offenders.get(&host).and_then(|offender| offender.until).is_some_and(|until| slot.since(until) < 0)
-    }
-    fn offended(&mut self, slot: Slot, host: HostId) {
-        // Where nobody proves who it is, names can be made up.
-        if self.offenders.len() >= self.switch.limits().hosts && !self.offenders.contains_key(&host) {
+    fn offended(&mut self, mono: Nanos, host: HostId) {
+        if !self.offenders.offended(mono, host) {
             return;
         }
-        let offender = self.offenders.entry(host).or_default();
-        offender.refusals += 1;
-        if offender.refusals < PATIENCE {
-            return;
-        }
-        *offender = Offender { refusals: 0, until: Some(slot.offset(self.penalty)) };
         tracing::warn!(
             event = "host-over-quota",
             %host,
@@ -144,8 +108,8 @@ impl OwnTable {
         if std::mem::take(&mut self.own_news) { self.switch.feedback(slot, self.host) } else { None }
     }
     /// A slot began: leases that are over end.
-    pub fn slot_edge(&mut self, slot: Slot) {
-        self.offenders.retain(|_, offender| offender.until.is_none_or(|until| slot.since(until) < 0));
+    pub fn slot_edge(&mut self, slot: Slot, mono: Nanos) {
+        self.offenders.forget_old(mono);
         self.switch.expire(slot);
         self.changed.notify_one();
     }
@@ -203,6 +167,7 @@ pub async fn tell(table: Arc<Mutex<OwnTable>>, slot: impl Fn() -> Slot) {
 #[cfg(test)]
 mod tests {
     use sluice_schedule::BootId;
+    use sluice_schedule::offenders::PENALTY;
     use sluice_schedule::switch::Limits;
     use sluice_wire::hello::{ClockSource, Grid, Hello};
     use sluice_wire::session::peer_outbox;
@@ -217,15 +182,19 @@ mod tests {
             Announcement { host, boot, seq, slot: Slot(100), watch, ..Announcement::default() }
         };
         let refused = |answer: Option<Feedback>| answer.and_then(|answer| answer.refused);
+        let began = Nanos::from_millis(7);
         for seq in 1..=10 {
-            assert_eq!(refused(table.announce(Slot(100), &says("h1", seq, 9_000))), Some(Refusal::Quota));
+            assert_eq!(refused(table.announce(Slot(100), began, &says("h1", seq, 9_000))), Some(Refusal::Quota));
         }
-        assert_eq!(table.announce(Slot(100), &says("h1", 11, 1)), None, "not heard");
-        assert!(table.announce(Slot(100), &says("h2", 1, 1)).is_some());
-        table.slot_edge(Slot(100 + 1_000));
-        let later = Announcement { slot: Slot(1_100), ..says("h1", 12, 1) };
-        assert!(table.announce(Slot(1_100), &later).is_some());
-        assert_eq!((penalty(SLOT), penalty(Nanos::from_millis(200)), penalty(Nanos::ZERO)), (1_000, 300, i32::MAX));
+        assert_eq!(table.announce(Slot(100), began, &says("h1", 11, 1)), None, "not heard");
+        assert!(table.announce(Slot(100), began, &says("h2", 1, 1)).is_some());
+        // The cluster's clock is set ahead by an hour: that is no minute.
+        let (ahead, later) = (Slot(60_100), |seq| Announcement { slot: Slot(60_100), ..says("h1", seq, 1) });
+        table.slot_edge(ahead, began);
+        assert_eq!(table.announce(ahead, began, &later(12)), None, "not heard");
+        let over = began.plus(PENALTY);
+        table.slot_edge(ahead, over);
+        assert!(table.announce(ahead, over, &later(13)).is_some());
     }
 
     #[test]

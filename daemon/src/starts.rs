@@ -3,6 +3,10 @@
 //! One small file in the run directory with the times of the last starts, CLOCK_MONOTONIC. A start adds its own, an end
 //! in order removes them all, so that upgrades and restarts by hand are no loop however many they are. A torn or foreign
 //! file counts as none; what cannot be written is told in the log and changes nothing else.
+//!
+//! A start waits for the disk until it is noted, before anything is decided: a crash that follows must find it there. Whoever
+//! started the loop waits for 30 s at most. An end waits for no disk: what it has removed may be there again after a loss of
+//! power, and then the machine was started anew.
 
 use std::path::{Path, PathBuf};
 

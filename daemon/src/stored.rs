@@ -15,6 +15,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{SyncSender, sync_channel};
+use std::time::Duration;
 
 /// What the writer asks of a file system.
 trait Layer {
@@ -81,8 +82,26 @@ fn replace_on<L: Layer>(layer: &mut L, path: &Path, bytes: &[u8]) -> io::Result<
         let _ = layer.remove(&temporary); // On a disk that is full it would only be in the way.
         return Err(error);
     }
-    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    layer.sync_names(dir)
+    layer.sync_names(directory(path))
+}
+
+/// Removes a file, so that it is not there again after a crash; one that is not there is as good.
+///
+/// # Errors
+/// What the file system says.
+pub fn remove(path: &Path) -> io::Result<()> {
+    remove_on(&mut Disk, path)
+}
+
+fn remove_on<L: Layer>(layer: &mut L, path: &Path) -> io::Result<()> {
+    match layer.remove(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed.and_then(|()| layer.sync_names(directory(path))),
+    }
+}
+
+fn directory(path: &Path) -> &Path {
+    path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// A file of this name in a directory that is made if it is missing.
@@ -121,5 +140,17 @@ impl Keeper {
             queue
         });
         queue.try_send(Box::new(work)).is_ok()
+    }
+
+    /// Leaves this to the thread and waits so long at most for what comes of it; `None`: not in this time. For who ends, and
+    /// for nobody who decides.
+    pub fn within<T: Send + 'static>(
+        &mut self,
+        time: Duration,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
+        let (done, wait) = sync_channel(1);
+        let left = self.leave(move || drop(done.try_send(work()))); // Nobody may wait any more.
+        left.then(|| wait.recv_timeout(time).ok()).flatten()
     }
 }

@@ -392,7 +392,9 @@ fn a_peer_service_beyond_loopback_needs_to_know_its_peers() {
     let output = run(&config, &[]);
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{text}");
-    for part in ["sluiced.toml:", "peer.listen", &format!("0.0.0.0:{port}"), "loopback address", "write peers = ["] {
+    for part in
+        ["sluiced.toml:", "peer.listen", &format!("0.0.0.0:{port}"), "loopback address", "write [tls]", "peers = ["]
+    {
         assert!(text.contains(part), "{part} in {text}");
     }
 }

@@ -202,6 +202,7 @@ impl Host {
     pub fn handle(&mut self, now: Now, event: Event) {
         // Whether these two bring anything new is found out below.
         self.news.note(Change::large_if(!matches!(event, Event::Progress(_) | Event::Feedback { .. })));
+        self.news.note(self.links.read_clocks(now, self.config.slot));
         match event {
             Event::SlotEdge => self.slot_edge(now),
             Event::JobSeen(spec) => {
@@ -218,7 +219,7 @@ impl Host {
                     state.demand = demand;
                 }
             }
-            Event::Progress(all) => all.into_iter().for_each(|progress| self.progress(progress)),
+            Event::Progress(all) => all.into_iter().for_each(|progress| self.progress(now, progress)),
             Event::Feedback { holder, feedback } => self.feedback(now, holder, feedback),
             Event::HolderLost(holder) => self.announcer.lost(holder),
             Event::HolderBack(holder) => self.announcer.back(holder),
@@ -235,6 +236,7 @@ impl Host {
         if self.planted.is(Mutant::SilenceIsZero) {
             self.links.forget_silent();
         }
+        self.notice_gap(now);
         let ranked = self.rank_jobs(now);
         let renew = orders::Renewal::is_due(self.renewed, now, self.config.slot);
         let taken = self.look_at_uptake(now);
@@ -322,7 +324,7 @@ impl Host {
 
     fn slot_edge(&mut self, now: Now) {
         for flow in self.flows.values_mut() {
-            flow.slot_edge(now);
+            flow.slot_edge();
         }
         self.links.slot_edge(now);
         self.measure_density(now);
@@ -398,7 +400,7 @@ impl Host {
         }
     }
 
-    fn progress(&mut self, progress: FlowProgress) {
+    fn progress(&mut self, now: Now, progress: FlowProgress) {
         if let Some(flow) = self.flows.get_mut(&progress.flow) {
             let sent = flow.sends();
             if progress.queued > flows::STRAY && flow.queued <= flows::STRAY {
@@ -406,7 +408,7 @@ impl Host {
             }
             let term = |flow: &Flow| flow.spec.terms.at(flow.delivered).map(|term| term.end);
             let before = term(flow);
-            flow.delivered = progress.delivered;
+            (flow.delivered, flow.looked) = (progress.delivered, now.mono);
             // The next flow of a plan has a rate and a place of its own, and others wait for the one that is over.
             self.news.note(Change::large_if(term(flow) != before));
             flow.measured = progress.rate;

@@ -21,6 +21,7 @@
 //! | [`host`] | the brain of a host |
 //! | [`benefit`] | whether a job is faster without Sluice, and its release |
 //! | [`coast`] | the last orders of a process that ends in order |
+//! | [`offenders`] | who asks for too much, and is not listened to for a while |
 //! | [`mutant`] | defects that tests plant |
 
 #![forbid(unsafe_code)]
@@ -38,6 +39,7 @@ pub mod greedy;
 pub mod host;
 pub mod message;
 pub mod mutant;
+pub mod offenders;
 pub mod path;
 pub mod policy;
 pub mod price;

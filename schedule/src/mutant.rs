@@ -23,6 +23,8 @@ pub enum Mutant {
     FloorSkippedWhenDecaying,
     /// A host takes a holder's silence for an empty link.
     SilenceIsZero,
+    /// A host goes on from orders that ran out while it did nothing.
+    GapUnnoticed,
     /// A host waits for the whole bound before it dials again, as all others do.
     BackoffWithoutJitter,
 }

@@ -139,8 +139,8 @@ impl Switch {
     /// Applies one host's announcement at the holder's own slot and answers it. A refused one changes nothing and is
     /// answered all the same.
     pub fn announce(&mut self, slot: Slot, announcement: &Announcement) -> Feedback {
-        let refused = self.take(slot, announcement);
         let now = self.advance(slot);
+        let refused = self.take_with(now, announcement, Excess::Refused);
         let mut feedback = match self.hosts.find(announcement.host) {
             Some(at) => self.feedback_to(now, at),
             None => self.first_answer(now, announcement),
@@ -175,7 +175,11 @@ impl Switch {
     /// was.
     pub fn take(&mut self, slot: Slot, announcement: &Announcement) -> Option<Refusal> {
         let now = self.advance(slot);
-        match self.check(now, announcement, Excess::Scaled) {
+        self.take_with(now, announcement, Excess::Scaled)
+    }
+
+    fn take_with(&mut self, now: u64, announcement: &Announcement, excess: Excess) -> Option<Refusal> {
+        match self.check(now, announcement, excess) {
             Ok(()) => {
                 self.apply(now, announcement);
                 None

@@ -7,6 +7,7 @@ use sluice_schedule::{HolderId, HostId};
 use sluice_wire::accept::Peer;
 use sluice_wire::accept::refused::Refusals;
 use sluice_wire::pb::switch_server::{Switch, SwitchServer};
+use sluice_wire::refusal::RefusalId;
 use sluice_wire::session::read_announcements;
 use sluice_wire::snapshot::Label;
 use sluice_wire::{convert, hello, limits, pb};
@@ -78,7 +79,7 @@ impl Service {
                     "identity-not-host: host {host} announces for host {}; each host speaks for itself.",
                     announcement.host
                 );
-                return Err(Status::permission_denied(text));
+                return Err(RefusalId::IdentityNotHost.status(Code::PermissionDenied, text));
             }
             let taken = self.tables.announce((from, transport), holder, &announcement);
             answers.extend(taken.answer.map(|feedback| (holder, feedback)));
@@ -138,7 +139,7 @@ impl Switch for Service {
                 request.holders.len(),
                 limits::HOLDERS
             );
-            return Err(Status::invalid_argument(text));
+            return Err(RefusalId::MessageMalformed.status(Code::InvalidArgument, text));
         }
         let holders: Vec<HolderId> = request.holders.into_iter().map(HolderId).collect();
         let feedback = self.tables.fetch(hello.host, &holders);
@@ -165,7 +166,7 @@ impl Switch for Service {
         let from = Source::of(&peer);
         let mut stream = request.into_inner();
         let first = tokio::time::timeout(limits::HANDSHAKE, stream.message()).await;
-        let first = first.map_err(|_| Status::deadline_exceeded("message-malformed: no hello within 2 s."))??;
+        let first = first.map_err(|_| hello::late())??;
         let first = first.unwrap_or_default();
         let (hello, welcome) = self.greet(first.hello.clone(), &peer)?;
         let (queue, answers) = sessions::queue(welcome);

@@ -19,6 +19,7 @@ use sluice_wire::snapshot::Label;
 
 use crate::config::Config;
 use crate::tables::{Overview, RESULTS, Report, TRANSPORTS, Tables};
+use crate::udp::Unanswered;
 
 /// Bytes of an exposition at most.
 const EXPOSITION: usize = 2 << 20;
@@ -28,6 +29,7 @@ const FRESH: Duration = Duration::from_secs(1);
 pub struct Metrics {
     registry: Registry,
     exchange: Histogram,
+    unanswered: IntCounterVec,
     realtime: IntGauge,
     /// How the thread that serves last stood.
     standing: Mutex<Standing>,
@@ -61,7 +63,12 @@ impl Metrics {
         ))?;
         unproven.set(i64::from(config.unauthenticated && config.unproven().is_some()));
         let realtime = IntGauge::with_opts(opts("realtime", "1 while the thread that serves is a real-time one."))?;
+        let help = "Datagrams that were not answered, by reason.";
+        let unanswered = IntCounterVec::new(opts("datagrams_unanswered_total", help), &["reason"])?;
+        // Those that never were are shown as well.
+        Unanswered::ALL.iter().for_each(|why| unanswered.with_label_values(&[why.word()]).reset());
         let registry = Registry::new();
+        registry.register(Box::new(unanswered.clone()))?;
         registry.register(Box::new(realtime.clone()))?;
         registry.register(Box::new(everybody))?;
         registry.register(Box::new(unproven))?;
@@ -69,6 +76,7 @@ impl Metrics {
         Ok(Metrics {
             registry,
             exchange,
+            unanswered,
             realtime,
             standing: Mutex::default(),
             last: Mutex::default(),
@@ -96,6 +104,11 @@ impl Metrics {
 
     pub fn exchanged(&self, took: Duration) {
         self.exchange.observe(took.as_secs_f64());
+    }
+
+    /// A datagram has no answer.
+    pub fn unanswered(&self, why: Unanswered) {
+        self.unanswered.with_label_values(&[why.word()]).inc();
     }
 
     /// Is the thread that serves a real-time one?

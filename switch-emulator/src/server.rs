@@ -25,10 +25,11 @@ use sluice_schedule::{BootId, Nanos};
 use sluice_wire::accept::refused::Refusals;
 use sluice_wire::accept::{self, Gate, Places};
 use sluice_wire::hello::ClockSource;
+use sluice_wire::refusal::RefusalId;
 use sluice_wire::{limits, push};
 use tokio::net::TcpListener;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::Status;
+use tonic::Code;
 
 use crate::background::counted::Watch;
 use crate::background::file::Background as BackgroundFile;
@@ -183,7 +184,8 @@ impl Server {
             result = serving => result.context("gRPC ended"),
             () = async {
                 stop.await;
-                tables.end_all(&Status::unavailable("shutting-down: this switch process ends; try again soon."));
+                let text = "shutting-down: this switch process ends; try again soon.";
+                tables.end_all(&RefusalId::ShuttingDown.status(Code::Unavailable, text));
                 tokio::time::sleep(FAREWELL).await;
             } => Ok(()),
         };

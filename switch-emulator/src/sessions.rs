@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 use prost::Message;
 use sluice_schedule::{Feedback, HolderId, HostId, LinkView};
 use sluice_wire::outbox::{Drain, Outbox, outbox};
+use sluice_wire::refusal::RefusalId;
 use sluice_wire::{convert, limits, pb};
-use tonic::Status;
+use tonic::{Code, Status};
 
 /// Streams of one host at a time; one more closes the oldest.
 const PER_HOST: usize = 2;
@@ -75,7 +76,8 @@ impl Sessions {
         streams.push((self.next, queue));
         if streams.len() > PER_HOST {
             let (_, oldest) = streams.remove(0);
-            end(&oldest, Status::aborted("host-over-quota: a host has 2 sessions at most, the newest stay."));
+            let text = format!("host-over-quota: a host has {PER_HOST} sessions at most, the newest stay.");
+            end(&oldest, RefusalId::HostOverQuota.status(Code::Aborted, text));
         }
         self.next
     }

@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use sluice_clock::KernelClock;
-use sluice_identity::Life;
 use sluice_page::holder::{MAX_HOSTS, MAX_LINKS};
 use sluice_realtime::Standing;
 use sluice_schedule::Nanos;
 use sluice_schedule::table::TableKind;
 use sluice_wire::hello::ClockSource;
 use sluice_wire::snapshot::holder::{HolderClock, HolderProcess, HolderSnapshot};
-use sluice_wire::snapshot::{Condition, ConditionCode, Cost};
+use sluice_wire::snapshot::{Condition, ConditionCode, Cost, certificate as own_certificate};
 
 use crate::config::Config;
 use crate::metrics::Metrics;
@@ -124,7 +123,8 @@ fn conditions(
             "give hosts and this process certificates under [tls], and leave unauthenticated out: sluice tls --help",
         );
     }
-    for (code, text) in certificate.map(of_certificate).unwrap_or_default() {
+    let of_certificate = certificate.into_iter().flat_map(own_certificate::conditions);
+    for (code, text) in of_certificate.filter_map(|(code, text)| Some((code, text?))) {
         add(code, text, "hosts do without this process's tables when it has no good certificate", code.next());
     }
     let kernel = kernel.unwrap_or_default();
@@ -166,23 +166,10 @@ fn conditions(
     all
 }
 
-/// What is wrong with the own certificate.
-fn of_certificate(standing: &sluice_identity::Standing) -> Vec<(ConditionCode, String)> {
-    let own = standing.own.as_deref().unwrap_or("nobody");
-    let life = standing.life.and_then(|life| match life {
-        Life::Good => None,
-        Life::Soon => Some((
-            ConditionCode::CertExpiresSoon,
-            format!("less than three tenths of the life of {own}'s certificate are left"),
-        )),
-        Life::Over => Some((ConditionCode::CertExpired, format!("the certificate of {own} is over, or not yet good"))),
-    });
-    let fault = standing.fault.as_ref().map(|fault| (ConditionCode::CertificatesUnusable, fault.to_string()));
-    life.into_iter().chain(fault).collect()
-}
-
 #[cfg(test)]
 mod tests {
+    use sluice_identity::Life;
+
     use super::*;
 
     fn codes(config: &Config, kernel: Option<KernelClock>, mismatched: Option<Nanos>) -> Vec<ConditionCode> {

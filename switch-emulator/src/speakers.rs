@@ -8,22 +8,21 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use sluice_schedule::offenders::Offenders;
 use sluice_schedule::{HostId, Nanos};
 use sluice_wire::accept::Peer;
 use sluice_wire::attach::Places;
+use sluice_wire::refusal::RefusalId;
 use sluice_wire::snapshot::Label;
-use tonic::Status;
+use tonic::{Code, Status};
 
-/// After so many quota refusals in a row a host is not listened to for a while.
-const PATIENCE: u32 = 10;
-const PENALTY: Nanos = Nanos::from_millis(60_000);
 /// A name is in use for so long after it was last heard from.
 const IN_USE: Nanos = Nanos::from_millis(5_000);
 /// So many hosts are kept account of; an attacker may claim any name.
 const MAX_KEPT: usize = 16_384;
 
 /// Where something really came from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Source {
     /// Whoever has the key of the host's certificate.
     Proven,
@@ -54,16 +53,10 @@ impl std::fmt::Display for Source {
 }
 
 /// Whom a ban hits: what comes from there in this name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Speaker {
     pub source: Source,
     pub host: HostId,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Offender {
-    refusals: u32,
-    until: Nanos,
 }
 
 /// A name that is in use.
@@ -74,10 +67,10 @@ struct InUse {
 }
 
 /// The account of all speakers.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Speakers {
     places: Option<Arc<Places>>,
-    offenders: HashMap<Speaker, Offender>,
+    offenders: Offenders<Speaker>,
     names: HashMap<HostId, InUse>,
     /// Times that somebody spoke in another's name.
     pub impostors: u64,
@@ -96,7 +89,8 @@ pub enum Impostor {
 
 impl Speakers {
     pub fn new(places: Option<Arc<Places>>) -> Speakers {
-        Speakers { places, ..Speakers::default() }
+        let offenders = Offenders::new(MAX_KEPT);
+        Speakers { places, offenders, names: HashMap::new(), impostors: 0, bans: 0 }
     }
 
     /// May this speaker speak in this name at `now`? If it may, the name is its own for a while.
@@ -139,44 +133,29 @@ impl Speakers {
                 "identity-not-host: {name} is in use from another address than {source}; two hosts have one node.name, or one of them lies. [tls] tells which"
             ),
         };
-        Status::permission_denied(text)
+        RefusalId::IdentityNotHost.status(Code::PermissionDenied, text)
     }
 
     /// Is it shut out at `now`?
     pub fn is_banned(&self, now: Nanos, speaker: Speaker) -> bool {
-        self.offenders.get(&speaker).is_some_and(|offender| offender.until > now)
+        self.offenders.is_shut_out(now, &speaker)
     }
 
     /// It asked for more than it may. True: it is shut out from now on.
     pub fn offended(&mut self, now: Nanos, speaker: Speaker) -> bool {
-        if self.offenders.len() >= MAX_KEPT && !self.offenders.contains_key(&speaker) {
-            return false;
-        }
-        let offender = self.offenders.entry(speaker).or_default();
-        if offender.until > now {
-            return false;
-        }
-        offender.refusals += 1;
-        if offender.refusals < PATIENCE {
-            return false;
-        }
-        *offender = Offender { refusals: 0, until: now.plus(PENALTY) };
-        self.bans += 1;
-        true
+        let shut_out = self.offenders.offended(now, speaker);
+        self.bans += u64::from(shut_out);
+        shut_out
     }
 
     /// What it asked for was in order.
     pub fn behaved(&mut self, now: Nanos, speaker: Speaker) {
-        if self.offenders.get(&speaker).is_some_and(|offender| offender.until <= now) {
-            self.offenders.remove(&speaker);
-        }
+        self.offenders.behaved(now, &speaker);
     }
 
     /// Forgets what is over; call it at every slot edge.
     pub fn tick(&mut self, now: Nanos) {
-        // Where names were made up until there was no room for more, counting begins anew: nobody keeps bans from everybody.
-        let full = self.offenders.len() >= MAX_KEPT;
-        self.offenders.retain(|_, offender| offender.until > now || (offender.refusals > 0 && !full));
+        self.offenders.forget_old(now);
         self.names.retain(|_, used| used.until > now);
     }
 }
@@ -186,6 +165,7 @@ mod tests {
     use std::net::Ipv4Addr;
 
     use sluice_formats::topology::Topology;
+    use sluice_schedule::offenders::PENALTY;
 
     use super::*;
 
@@ -223,7 +203,7 @@ mod tests {
 
     #[test]
     fn a_name_in_use_is_nobody_elses_until_it_is_silent() {
-        let mut speakers = Speakers::default();
+        let mut speakers = Speakers::new(None);
         let ms = Nanos::from_millis;
         assert_eq!(speakers.hear(ms(0), speaker(at(1), "h0")), Ok(()));
         assert_eq!(speakers.hear(ms(1_000), speaker(at(2), "h0")), Err(Impostor::InUse));
@@ -236,7 +216,7 @@ mod tests {
 
     #[test]
     fn a_ban_hits_who_sent_it_and_not_the_name() {
-        let mut speakers = Speakers::default();
+        let mut speakers = Speakers::new(None);
         let (rogue, own, now) = (speaker(at(9), "h0"), speaker(at(1), "h0"), Nanos::from_millis(5));
         let shut_out: Vec<bool> = (0..10).map(|_| speakers.offended(now, rogue)).collect();
         assert_eq!(shut_out.iter().position(|out| *out), Some(9));
@@ -251,7 +231,7 @@ mod tests {
 
     #[test]
     fn names_that_are_made_up_keep_bans_from_others_until_the_next_slot_only() {
-        let (mut speakers, now) = (Speakers::default(), Nanos::from_millis(5));
+        let (mut speakers, now) = (Speakers::new(None), Nanos::from_millis(5));
         for host in (0..).take(MAX_KEPT).map(HostId) {
             speakers.offended(now, Speaker { source: at(9), host });
         }

@@ -13,8 +13,9 @@ use sluice_schedule::switch::{Limits, LinkConfig, Switch};
 use sluice_schedule::{Announcement, BootId, Feedback, HolderId, HostId, LinkId, Nanos, Rate, Refusal, Route, Slot};
 use sluice_wire::accept::Peer;
 use sluice_wire::hello::{Grid, Hello, HolderInfo, Welcome};
+use sluice_wire::refusal::RefusalId;
 use tokio::sync::Notify;
-use tonic::Status;
+use tonic::{Code, Status};
 
 use crate::background::PortLoad;
 use crate::config::{Config, PortConfig};
@@ -212,7 +213,7 @@ impl Tables {
                 state.sessions.hosts(),
                 self.max_hosts
             );
-            return Err(Status::resource_exhausted(text));
+            return Err(RefusalId::HostOverQuota.status(Code::ResourceExhausted, text));
         }
         Ok(state.sessions.join(host, queue))
     }

@@ -58,9 +58,40 @@ pub async fn serve(Socket(socket): Socket, config: Arc<Config>, tables: Arc<Tabl
             continue;
         };
         let began = std::time::Instant::now();
-        if let Some(answer) = pipeline.answer(&tables, from.ip(), &bytes[..length]) {
-            let _ = socket.send_to(&answer, from).await;
-            metrics.exchanged(began.elapsed());
+        match pipeline.answer(&tables, from.ip(), &bytes[..length]) {
+            Ok(answer) => {
+                let _ = socket.send_to(&answer, from).await;
+                metrics.exchanged(began.elapsed());
+            }
+            Err(unanswered) => metrics.unanswered(unanswered),
+        }
+    }
+}
+
+/// Why a datagram has no answer: whoever sent it is told nothing, and it is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unanswered {
+    /// It comes from outside `peers`.
+    Network,
+    /// It is no packet, or one that nobody asks with.
+    Malformed,
+    /// Too many came from there in this second.
+    Flood,
+    /// It speaks in the name of another.
+    Impostor,
+}
+
+impl Unanswered {
+    pub const ALL: [Unanswered; 4] =
+        [Unanswered::Network, Unanswered::Malformed, Unanswered::Flood, Unanswered::Impostor];
+
+    /// As in metrics.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Unanswered::Network => "network",
+            Unanswered::Malformed => "malformed",
+            Unanswered::Flood => "flood",
+            Unanswered::Impostor => "identity-not-host",
         }
     }
 }
@@ -131,29 +162,39 @@ impl Pipeline {
         }
     }
 
-    /// The answer to one packet; none to what is no packet, comes from elsewhere, or too often.
-    pub fn answer(&mut self, tables: &Tables, from: IpAddr, bytes: &[u8]) -> Option<[u8; LENGTH]> {
+    /// The answer to one packet, or why there is none.
+    pub fn answer(&mut self, tables: &Tables, from: IpAddr, bytes: &[u8]) -> Result<[u8; LENGTH], Unanswered> {
         let slot = tables.now(&mut tables.lock()).slot;
         self.answer_at(tables, slot, from, bytes)
     }
 
-    fn answer_at(&mut self, tables: &Tables, slot: Slot, from: IpAddr, bytes: &[u8]) -> Option<[u8; LENGTH]> {
-        let mut packet = Packet::decode(bytes).ok().filter(|packet| packet.kind != Kind::Echo)?;
-        if !allowed(&self.peers, from) || !self.meters.take(sluice_clock::monotonic(), from) {
-            return None;
+    fn answer_at(
+        &mut self,
+        tables: &Tables,
+        slot: Slot,
+        from: IpAddr,
+        bytes: &[u8],
+    ) -> Result<[u8; LENGTH], Unanswered> {
+        if !allowed(&self.peers, from) {
+            return Err(Unanswered::Network);
+        }
+        let question = Packet::decode(bytes).ok().filter(|packet| packet.kind != Kind::Echo);
+        let mut packet = question.ok_or(Unanswered::Malformed)?;
+        if !self.meters.take(sluice_clock::monotonic(), from) {
+            return Err(Unanswered::Flood);
         }
         let mut guard = tables.lock();
         // Whoever speaks in another's name is not answered; that costs a look at two maps.
         let speaker = Speaker { source: from.into(), host: packet.flow.sender() };
         if packet.kind == Kind::Announce && guard.speakers.hear(sluice_clock::monotonic(), speaker).is_err() {
-            return None;
+            return Err(Unanswered::Impostor);
         }
         for hop in self.paths.of(&packet.tuple) {
             self.pass(tables, &mut guard, slot, (hop, from), &mut packet);
         }
         drop(guard);
         packet.kind = Kind::Echo;
-        Some(packet.encode())
+        Ok(packet.encode())
     }
 
     /// What one switch does to the packet.

@@ -12,6 +12,7 @@ use sluice_schedule::{
     LinkView, Nanos, PromiseSum, Rate, Refusal, Slot,
 };
 
+use crate::refusal::RefusalId;
 use crate::{limits, pb};
 
 /// A message that breaks a bound.
@@ -28,7 +29,7 @@ pub struct Malformed {
 
 impl From<Malformed> for tonic::Status {
     fn from(malformed: Malformed) -> Self {
-        tonic::Status::invalid_argument(malformed.to_string())
+        RefusalId::MessageMalformed.status(tonic::Code::InvalidArgument, malformed.to_string())
     }
 }
 

@@ -6,6 +6,7 @@ use sluice_formats::label::Label;
 use sluice_schedule::{BootId, HolderId, HostId, Nanos, Slot};
 use tonic::{Code, Status};
 
+use crate::refusal::RefusalId;
 use crate::{limits, pb};
 
 /// Major version of the gRPC messages: another one is refused.
@@ -82,8 +83,8 @@ pub struct Welcome {
 /// Why a hello was refused: one stable id, and both values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
-    /// Id from the error catalogue, such as `slot-length-mismatch`.
-    pub id: &'static str,
+    /// What it is that does not fit.
+    pub id: RefusalId,
     /// The peer's name, cut to a printable label.
     pub peer: String,
     /// The value seen, in the hello.
@@ -121,7 +122,7 @@ impl Hello {
         if *cluster != ours.cluster {
             let ours = format!("cluster {}", ours.cluster);
             return refuse(
-                "cluster-mismatch",
+                RefusalId::ClusterMismatch,
                 format!("cluster {}", Label::new(cluster)),
                 ours,
                 "Set the same cluster name.",
@@ -129,26 +130,27 @@ impl Hello {
         }
         if *slot_length != ours.slot_length {
             let advice = "Set `slot.length_ms` to the same value on both.";
-            return refuse("slot-length-mismatch", slots_of(*slot_length), slots_of(ours.slot_length), advice);
+            return refuse(RefusalId::SlotLengthMismatch, slots_of(*slot_length), slots_of(ours.slot_length), advice);
         }
         if *horizon != ours.horizon {
             let advice = "Set `slot.horizon` to the same value on both.";
             let text = |k: u32| format!("a horizon of {k} slots");
-            return refuse("horizon-mismatch", text(*horizon), text(ours.horizon), advice);
+            return refuse(RefusalId::HorizonMismatch, text(*horizon), text(ours.horizon), advice);
         }
         if *clock != ours.clock || *epoch != ours.epoch {
             let text = |c: &ClockSource, e: &Nanos| format!("clock {c} with epoch {} ns", e.0);
             let advice = "Set `clock.source` to the same value on both.";
-            return refuse("epoch-mismatch", text(clock, epoch), text(&ours.clock, &ours.epoch), advice);
+            return refuse(RefusalId::EpochMismatch, text(clock, epoch), text(&ours.clock, &ours.epoch), advice);
         }
         if HostId::of(&self.name) != self.host {
             let expected = format!("{} for that name", HostId::of(&self.name));
             let advice = "The id of a host is the hash of its name; use one version of Sluice on both.";
-            return refuse("identity-not-host", format!("host id {}", self.host), expected, advice);
+            return refuse(RefusalId::IdentityNotHost, format!("host id {}", self.host), expected, advice);
         }
         if self.slot.since(slot).unsigned_abs() > SLOT_GUARD {
             let advice = "Their clocks differ by more than a slot: synchronise them.";
-            return refuse("slot-offset-too-large", format!("slot {}", self.slot), format!("slot {slot}"), advice);
+            let (theirs, ours) = (format!("slot {}", self.slot), format!("slot {slot}"));
+            return refuse(RefusalId::SlotOffsetTooLarge, theirs, ours, advice);
         }
         Ok(())
     }
@@ -190,15 +192,26 @@ impl From<&Hello> for pb::Hello {
     }
 }
 
+/// What no correct process says.
+fn malformed(what: impl fmt::Display) -> Status {
+    let id = RefusalId::MessageMalformed;
+    id.status(Code::InvalidArgument, format!("{id}: {what}"))
+}
+
+/// What is said to a peer that said no hello within [`limits::HANDSHAKE`].
+pub fn late() -> Status {
+    let id = RefusalId::MessageMalformed;
+    id.status(Code::DeadlineExceeded, format!("{id}: no hello within {} s.", limits::HANDSHAKE.as_secs()))
+}
+
 /// Reads a hello. Refuses another major version, over-long names and unknown clocks; checks nothing of the grid.
 pub fn read(hello: Option<pb::Hello>) -> Result<Hello, Status> {
     let Some(hello) = hello else {
-        let text = "message-malformed: the first message of a session or call has no hello; send one first.";
-        return Err(Status::invalid_argument(text));
+        return Err(malformed("the first message of a session or call has no hello; send one first."));
     };
     if hello.major != MAJOR {
         return Err(Mismatch {
-            id: "abi-major-mismatch",
+            id: RefusalId::MajorMismatch,
             peer: format!("host {}", Label::new(&hello.name)),
             theirs: format!("wire version {}.{}", hello.major, hello.minor),
             ours: format!("wire version {MAJOR}.{MINOR}"),
@@ -208,19 +221,16 @@ pub fn read(hello: Option<pb::Hello>) -> Result<Hello, Status> {
     }
     for (field, text) in [("cluster", &hello.cluster), ("name", &hello.name)] {
         if text.is_empty() || text.len() > limits::NAME {
-            return Err(Status::invalid_argument(format!(
-                "message-malformed: hello.{field} has {} bytes; allowed 1 to {}.",
-                text.len(),
-                limits::NAME
-            )));
+            let allowed = limits::NAME;
+            return Err(malformed(format_args!("hello.{field} has {} bytes; allowed 1 to {allowed}.", text.len())));
         }
     }
     let clock = match pb::Clock::try_from(hello.clock) {
         Ok(pb::Clock::Realtime) => ClockSource::Realtime,
         Ok(pb::Clock::Tai) => ClockSource::Tai,
         Err(_) => {
-            let text = format!("message-malformed: hello.clock is {}; allowed 0 (realtime), 1 (tai).", hello.clock);
-            return Err(Status::invalid_argument(text));
+            let found = hello.clock;
+            return Err(malformed(format_args!("hello.clock is {found}; allowed 0 (realtime), 1 (tai).")));
         }
     };
     Ok(Hello {
@@ -252,11 +262,8 @@ pub(crate) fn read_welcome(welcome: Option<pb::Welcome>) -> Result<Welcome, Stat
     let welcome = welcome.unwrap_or_default();
     let hello = read(welcome.hello)?;
     if welcome.holders.len() > limits::HOLDERS {
-        return Err(Status::invalid_argument(format!(
-            "message-malformed: welcome.holders has {} entries; allowed 0 to {}.",
-            welcome.holders.len(),
-            limits::HOLDERS
-        )));
+        let (found, allowed) = (welcome.holders.len(), limits::HOLDERS);
+        return Err(malformed(format_args!("welcome.holders has {found} entries; allowed 0 to {allowed}.")));
     }
     let holder = |h: pb::Holder| HolderInfo {
         id: HolderId(h.id),
@@ -303,17 +310,17 @@ mod tests {
         );
         other = hello();
         other.grid.horizon = 12;
-        assert_eq!(other.check(&grid, Slot(9)).unwrap_err().id, "horizon-mismatch");
+        assert_eq!(other.check(&grid, Slot(9)).unwrap_err().id, RefusalId::HorizonMismatch);
         other = hello();
         other.grid.clock = ClockSource::Tai;
-        assert_eq!(other.check(&grid, Slot(9)).unwrap_err().id, "epoch-mismatch");
+        assert_eq!(other.check(&grid, Slot(9)).unwrap_err().id, RefusalId::EpochMismatch);
         other = hello();
         other.grid.cluster = "b".into();
-        assert_eq!(other.check(&grid, Slot(9)).unwrap_err().id, "cluster-mismatch");
+        assert_eq!(other.check(&grid, Slot(9)).unwrap_err().id, RefusalId::ClusterMismatch);
         other = hello();
         other.host = HostId(1);
-        assert_eq!(other.check(&grid, Slot(9)).unwrap_err().id, "identity-not-host");
-        assert_eq!(hello().check(&grid, Slot(11)).unwrap_err().id, "slot-offset-too-large");
+        assert_eq!(other.check(&grid, Slot(9)).unwrap_err().id, RefusalId::IdentityNotHost);
+        assert_eq!(hello().check(&grid, Slot(11)).unwrap_err().id, RefusalId::SlotOffsetTooLarge);
         let status = Status::from(hello().check(&grid, Slot(11)).unwrap_err());
         assert_eq!(status.code(), Code::FailedPrecondition);
         assert_eq!(status.details(), b"slot-offset-too-large\nslot 9\nslot 11");

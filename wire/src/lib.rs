@@ -17,6 +17,7 @@
 //! | [`outbox`] | a queue that keeps the newest message per key |
 //! | [`push`] | how often a holder of tables tells hosts what others changed |
 //! | [`record`] | what one host's brain was told and said, and its replay |
+//! | [`refusal`] | why one end refuses the other: the ids by which programs decide |
 //! | [`session`] | typed clients of both services |
 //! | [`snapshot`] | the one model behind status, top, JSON, metrics and the API |
 //! | [`udp`] | the UDP format, version 1 |
@@ -36,6 +37,7 @@ pub mod limits;
 pub mod outbox;
 pub mod push;
 pub mod record;
+pub mod refusal;
 pub mod session;
 pub mod snapshot;
 pub mod text;

@@ -16,6 +16,7 @@ use crate::hello::{self, Hello, Welcome};
 use crate::limits;
 use crate::outbox::{Drain, Outbox, outbox};
 use crate::pb::{self, peer_client, switch_client};
+use crate::refusal::RefusalId;
 
 /// Why a session could not begin or went on no longer.
 #[derive(Debug, thiserror::Error)]
@@ -28,7 +29,7 @@ pub enum SessionError {
         /// What the transport says.
         source: tonic::transport::Error,
     },
-    /// The other end refused or failed; the message begins with a catalogue id where it refused.
+    /// The other end refused, as [`SessionError::refusal_id`] says, or failed.
     #[error("{uri}: {}", status.message())]
     Status {
         /// Address that was called.
@@ -55,20 +56,13 @@ pub enum SessionError {
 }
 
 impl SessionError {
-    /// The catalogue id of a refusal, such as `slot-length-mismatch`; `None` for anything else.
-    pub fn refusal_id(&self) -> Option<&str> {
+    /// Why the other end refused; `None` for anything else.
+    pub fn refusal_id(&self) -> Option<RefusalId> {
         match self {
-            SessionError::Status { status, .. } => refusal_id(status),
+            SessionError::Status { status, .. } => RefusalId::of(status),
             _ => None,
         }
     }
-}
-
-/// The catalogue id at the head of a status message.
-pub fn refusal_id(status: &Status) -> Option<&str> {
-    let id = status.message().split_once(": ")?.0;
-    let plain = !id.is_empty() && id.bytes().all(|b| b.is_ascii_lowercase() || b == b'-');
-    plain.then_some(id)
 }
 
 /// A host's connection to a process that holds tables.
@@ -270,7 +264,7 @@ impl PeerReceiver {
     /// Reads the other end's hello: the first message of the side that was connected to.
     pub async fn hello(&mut self) -> Result<Hello, Status> {
         let first = tokio::time::timeout(limits::HANDSHAKE, self.stream.message());
-        let first = first.await.map_err(|_| Status::deadline_exceeded("message-malformed: no hello within 2 s."))??;
+        let first = first.await.map_err(|_| hello::late())??;
         hello::read(first.unwrap_or_default().hello)
     }
 

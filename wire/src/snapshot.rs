@@ -23,6 +23,7 @@ macro_rules! words {
 }
 pub(crate) use words;
 
+pub mod certificate;
 pub mod command;
 pub mod condition;
 pub mod counters;

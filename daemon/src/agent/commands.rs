@@ -9,7 +9,8 @@ use sluice_wire::snapshot::{
     Command, DrainRequest, FileProblem, Mode as WireMode, ModeRequest, Outcome, Refused, SCHEMA,
 };
 
-use super::{Agent, kept};
+use super::Agent;
+use super::kept::Wish;
 use crate::config::{self, ChangedKeys, Mode};
 use crate::control::Request;
 
@@ -27,13 +28,12 @@ impl Agent {
     pub(super) fn answer(&mut self, request: Request) {
         match request {
             Request::Command(command, answer) => {
-                let keeps =
-                    matches!(&command, Command::Mode(asked) if asked.persist && !asked.fleet && asked.job.is_none());
-                match self.command(command) {
-                    Ok(outcome) if keeps => {
-                        kept::keep(&mut self.keeper, self.core.config(), self.core.mode(), outcome, answer);
+                let wish = Wish::of(&command);
+                match (wish, self.command(command)) {
+                    (Some(wish), Ok(outcome)) => {
+                        wish.carry_out(&mut self.keeper, self.core.config(), self.core.mode(), outcome, answer);
                     }
-                    answered => drop(answer.try_send(answered)),
+                    (_, answered) => drop(answer.try_send(answered)),
                 }
             }
             Request::Explain(flow, answer) => drop(answer.try_send(crate::snapshot::explain(&self.core, flow))),
@@ -99,7 +99,6 @@ impl Agent {
                 "set fleet.etcd in sluiced.toml and restart",
             ));
         }
-        kept::forget(self.core.config())?;
         let before = self.core.mode();
         self.core.give_back_to_fleet(self.clock.now());
         self.publish(true);

@@ -42,7 +42,6 @@ pub(super) fn serve(
     }
     let limits = Limits { horizon: usize::try_from(core.config().slot.horizon).unwrap_or(10), ..Limits::default() };
     let mut table = OwnTable::new(fabric.host, Switch::new(boot, limits, &kept));
-    table.slots_of(core.config().slot_length());
     table.place(fabric.places());
     let wake = news.clone();
     table.on_news(Box::new(move || wake.notify_one()));

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use sluice_ebpf::Tier;
-use sluice_identity::Life;
 use sluice_realtime::Standing;
 use sluice_schedule::host::ViewState;
 use sluice_schedule::{HolderId, Nanos, Now, Refusal};
+use sluice_wire::snapshot::certificate;
 
 use super::Core;
 use super::doubt::Doubt;
@@ -274,14 +274,9 @@ impl Core {
     /// How this host's certificate stands; `None`: it has none and needs none.
     pub fn judge_certificate(&mut self, unix_ns: u64, standing: Option<sluice_identity::Standing>) {
         let standing = standing.unwrap_or_default();
-        let own = standing.own.as_deref().unwrap_or("this host");
-        let text = |what: &str| format!("the certificate of {own} {what}");
-        let soon = (standing.life == Some(Life::Soon)).then(|| text("has less than three tenths of its life left"));
-        let over = (standing.life == Some(Life::Over)).then(|| text("is over, or not yet good"));
-        self.conditions.hold(unix_ns, ConditionCode::CertExpiresSoon, "", soon);
-        self.conditions.hold(unix_ns, ConditionCode::CertExpired, "", over);
-        let fault = standing.fault.map(|fault| fault.to_string());
-        self.conditions.hold(unix_ns, ConditionCode::CertificatesUnusable, "", fault);
+        for (code, text) in certificate::conditions(&standing) {
+            self.conditions.hold(unix_ns, code, "", text);
+        }
         self.certificate_not_after = standing.not_after;
     }
 

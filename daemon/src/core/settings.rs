@@ -43,6 +43,7 @@ pub fn brain(config: &Config, fabric: &Fabric, boot: BootId) -> HostConfig {
         max_step_up: config.enforce.max_step_up,
         max_wait: config.max_wait(),
         stale_slots: u32::try_from(config.switch.stale_slots).unwrap_or(2),
+        deadline_slots: u32::try_from(config.enforce.deadline_slots).unwrap_or(3),
         reserve: first.map_or(RESERVE, |link| link.reserve),
         reserves: reserves(fabric),
         surplus: match config.schedule.surplus {

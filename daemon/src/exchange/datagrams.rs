@@ -22,6 +22,7 @@ use sluice_schedule::{Nanos, Slot};
 use sluice_wire::accept::allowed;
 use sluice_wire::limits;
 use sluice_wire::outbox::outbox;
+use sluice_wire::refusal::RefusalId;
 use sluice_wire::udp::{Kind, LENGTH, Packet};
 use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
@@ -108,9 +109,9 @@ pub(super) async fn exchange(
     match greeted {
         Ok(Ok(true)) => {}
         Ok(Ok(false)) => {
-            let why =
-                format!("{}: slot-offset-too-large: the switch is in another slot than this host", connection.uri());
-            return Ended { why, mismatch: true };
+            let id = RefusalId::SlotOffsetTooLarge;
+            let why = format!("{}: {id}: the switch is in another slot than this host", connection.uri());
+            return Ended { why, mismatch: id.is_of_grid() };
         }
         Ok(Err(error)) => return failed(error),
         Err(_) => return Ended::because(format!("{}: no echo within 2 s", connection.uri())),

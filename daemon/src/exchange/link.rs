@@ -7,8 +7,9 @@ use std::time::Duration;
 use ipnet::IpNet;
 use sluice_schedule::{Announcement, Feedback, HolderId, Nanos};
 use sluice_wire::dial::Dial;
-use sluice_wire::hello::Hello;
+use sluice_wire::hello::{Hello, Mismatch};
 use sluice_wire::outbox::Outbox;
+use sluice_wire::refusal::RefusalId;
 use sluice_wire::session::{
     PeerClient, PeerReceiver, PeerSender, SessionClient, SessionError, SessionReceiver, SessionSender,
 };
@@ -24,15 +25,6 @@ use crate::core::{Ends, Inbound};
 pub(super) const DEAD: Nanos = Nanos::from_millis(2_000);
 /// How often that is looked at.
 pub(super) const LOOK: Duration = Duration::from_millis(500);
-/// Refusals that say that the other end lives on another grid.
-const MISMATCHES: [&str; 6] = [
-    "cluster-mismatch",
-    "slot-length-mismatch",
-    "horizon-mismatch",
-    "epoch-mismatch",
-    "slot-offset-too-large",
-    "unit-mismatch",
-];
 
 /// What is at the other end, and how it is spoken to.
 #[derive(Clone, Debug, PartialEq)]
@@ -175,11 +167,15 @@ pub async fn run(connection: Arc<Connection>, identity: Arc<Identity>, inbound: 
 /// Why an exchange ended.
 pub(super) struct Ended {
     pub why: String,
-    /// The two ends do not fit together.
+    /// The two ends live on different grids, or in different clusters.
     pub mismatch: bool,
 }
 
 impl Ended {
+    /// What the other end says of itself does not fit.
+    pub fn unfit(mismatch: &Mismatch) -> Ended {
+        Ended { why: mismatch.to_string(), mismatch: mismatch.id.is_of_grid() }
+    }
     /// Not for want of fitting.
     pub fn because(why: String) -> Ended {
         Ended { why, mismatch: false }
@@ -225,7 +221,7 @@ async fn session(
     };
     let now = identity.wall.now();
     if let Err(mismatch) = hello.check(&identity.grid, identity.slot(now)) {
-        return Ended { why: mismatch.to_string(), mismatch: true };
+        return Ended::unfit(&mismatch);
     }
     backoff.reset();
     greet(connection, identity, inbound, &hello, (dialled, now)).await;
@@ -287,7 +283,7 @@ async fn next(receiver: &mut Receiver) -> Result<Option<Vec<(HolderId, Feedback)
 }
 
 pub(super) fn failed(error: &SessionError) -> Ended {
-    let mismatch = error.refusal_id().is_some_and(|id| MISMATCHES.contains(&id));
+    let mismatch = error.refusal_id().is_some_and(RefusalId::is_of_grid);
     // The transport's own text stops at "transport error"; the cause says what to look for.
     let mut text = error.to_string();
     let mut cause = std::error::Error::source(error);
@@ -299,4 +295,29 @@ pub(super) fn failed(error: &SessionError) -> Ended {
         cause = inner.source();
     }
     Ended { why: text, mismatch }
+}
+
+#[cfg(test)]
+mod tests {
+    use tonic::{Code, Status};
+
+    use super::*;
+
+    fn ended(status: Status) -> Ended {
+        failed(&SessionError::Status { uri: "http://s0:1".into(), status: Box::new(status) })
+    }
+
+    /// Promises: P-23
+    #[test]
+    fn whether_the_ends_fit_is_decided_by_the_id_and_told_by_the_text() {
+        // In whatever words it is told.
+        let told =
+            ended(RefusalId::HorizonMismatch.status(Code::FailedPrecondition, "No schedule of twelve slots here."));
+        assert!(told.mismatch && told.why.contains("No schedule of twelve slots here."), "{}", told.why);
+        let other = RefusalId::IdentityNotHost.status(Code::PermissionDenied, "cluster-mismatch: is not what it is.");
+        assert!(!ended(other).mismatch);
+        // A version that says it in the text alone, and somebody who is no Sluice.
+        assert!(ended(Status::failed_precondition("epoch-mismatch: host a has another clock.")).mismatch);
+        assert!(!ended(Status::unavailable("cluster-mismatch of a load balancer")).mismatch);
+    }
 }

@@ -9,15 +9,17 @@ use sluice_schedule::HostId;
 use sluice_wire::accept::{self, Gate, Peer as Whence, Places};
 use sluice_wire::pb;
 use sluice_wire::pb::peer_server::{Peer, PeerServer};
+use sluice_wire::refusal::RefusalId;
 use sluice_wire::session::{PeerNews, PeerReceiver, PeerSender, peer_outbox};
 use sluice_wire::snapshot::Label;
 use sluice_wire::{hello, limits};
 use tokio::net::TcpListener;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Code, Request, Response, Status, Streaming};
 
 use super::Identity;
+use crate::clock::monotonic;
 use crate::own_table::OwnTable;
 
 /// Connections at a time: one of each host that sends here or over a link that this host keeps, as many as a table has room for.
@@ -71,7 +73,7 @@ impl Service {
                 whence.ip()
             )
         };
-        other.map_or(Ok(()), |_| Err(Status::permission_denied(text())))
+        other.map_or(Ok(()), |_| Err(RefusalId::IdentityNotHost.status(Code::PermissionDenied, text())))
     }
 
     async fn listen(self, (host, number): (HostId, u64), mut receiver: PeerReceiver, sender: PeerSender) {
@@ -97,7 +99,7 @@ impl Service {
                 continue;
             }
             let slot = self.identity.slot(self.identity.wall.now());
-            if let Some(feedback) = self.table().announce(slot, &announcement) {
+            if let Some(feedback) = self.table().announce(slot, monotonic(), &announcement) {
                 sender.feedback(own, feedback);
             }
         }

@@ -45,7 +45,7 @@ async fn calls(
     let now = identity.wall.now();
     let hello = &first.welcome.hello;
     if let Err(mismatch) = hello.check(&identity.grid, identity.slot(now)) {
-        return Ok(Ended { why: mismatch.to_string(), mismatch: true });
+        return Ok(Ended::unfit(&mismatch));
     }
     backoff.reset();
     greet(connection, identity, inbound, hello, (called, now)).await;

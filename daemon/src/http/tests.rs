@@ -27,10 +27,13 @@ struct Fake {
     commands: Mutex<Vec<Command>>,
     noted: Mutex<Vec<Entry>>,
     flight: Mutex<Option<PathBuf>>,
+    /// Whoever asks for a snapshot waits while this is taken.
+    still: Mutex<()>,
 }
 
 impl Control for Fake {
     fn snapshot(&self) -> Arc<Snapshot> {
+        drop(self.still.lock().expect("lock"));
         let mut snapshot = Snapshot::default();
         snapshot.daemon.ready = true;
         snapshot.clock.slot_length_ns = 60_000_000;
@@ -119,6 +122,7 @@ fn start_with(time: Duration) -> Running {
         commands: Mutex::new(vec![]),
         noted: Mutex::new(vec![]),
         flight: Mutex::new(None),
+        still: Mutex::new(()),
     });
     let (listeners, tcp) = runtime.block_on(async {
         let tcp = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -277,6 +281,34 @@ fn sixty_four_slow_readers_of_the_timeline_cost_six_looks_at_it_at_most() {
         daemon.get("/api/v1/timeline?format=csv&last=60s", "localhost").0 == 200
     });
     assert!(again, "the places of readers that are gone were never free again");
+}
+
+#[test]
+fn of_five_readers_of_the_metrics_one_is_told_at_once_to_come_again() {
+    let daemon = start();
+    let still = daemon.fake.still.lock().expect("lock");
+    let (answered, answers) = std::sync::mpsc::channel();
+    let reader = || {
+        let (tcp, answered) = (daemon.tcp, answered.clone());
+        std::thread::spawn(move || {
+            let stream = TcpStream::connect(("127.0.0.1", tcp)).expect("connect");
+            stream.set_read_timeout(Some(Duration::from_secs(30))).expect("set");
+            let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+            let _ = answered.send(exchange(stream, request)); // Whoever listens has failed already.
+        })
+    };
+    let readers: Vec<_> = (0..=exposition::READERS).map(|_| reader()).collect();
+    // No page can be made now: whoever is answered found no place.
+    let (status, answer) = answers.recv_timeout(Duration::from_secs(30)).expect("one is answered");
+    assert!(status == 503 && answer.contains("as many as may at a time"), "{status}: {answer}");
+    drop(still);
+    for _ in 0..exposition::READERS {
+        let (status, answer) = answers.recv_timeout(Duration::from_secs(30)).expect("they are answered");
+        assert!(status == 200 && answer.contains("sluice_mode"), "{status}: {answer}");
+    }
+    readers.into_iter().for_each(|reader| reader.join().expect("no panic"));
+    // Their places are free again.
+    assert_eq!(daemon.get("/metrics", "localhost").0, 200);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{Layer, replace_on};
+use super::{Layer, remove_on, replace_on};
 
 /// Pieces of so many bytes reach the disk or do not. Eight make every torn file of this size a short matter.
 const PIECES: usize = 8;
@@ -123,19 +123,26 @@ fn settled(operation: &Operation, later: &[Operation]) -> bool {
     }
 }
 
+const FILE: &str = "/state/file.json";
+
 /// Everything that a file may hold after a crash while `new` is written in the place of `old`; `None`: it is not there.
 fn contents(old: Option<&[u8]>, new: &[u8], careless: bool) -> BTreeSet<Option<Vec<u8>>> {
-    let path = Path::new("/state/file.json");
     let mut noting = Noting { careless, ..Noting::default() };
-    replace_on(&mut noting, path, new).expect("nothing refuses");
+    replace_on(&mut noting, Path::new(FILE), new).expect("nothing refuses");
+    after(old, &noting.operations, 0)
+}
+
+/// Everything that a file which held `old` may hold after a crash that these operations met, so many of them at least.
+fn after(old: Option<&[u8]>, operations: &[Operation], least: usize) -> BTreeSet<Option<Vec<u8>>> {
+    let path = Path::new(FILE);
     let mut before = Disk::default();
     if let Some(old) = old {
         before.files.insert(0, old.to_vec());
         before.names.insert(path.to_owned(), 0);
     }
     let mut found = BTreeSet::new();
-    for end in 0..=noting.operations.len() {
-        let done = &noting.operations[..end];
+    for end in least..=operations.len() {
+        let done = &operations[..end];
         let open: Vec<usize> = (0..end).filter(|&at| !settled(&done[at], &done[at + 1..])).collect();
         assert!(open.len() < 16, "{} subsets would take too long", open.len());
         for subset in 0..1_u32 << open.len() {
@@ -162,6 +169,15 @@ fn whatever_moment_a_crash_takes_the_file_before_or_the_new_one_is_there_whole()
     // It takes a sync to get there: without one, torn and empty files are found.
     let careless = contents(Some(old), new, true);
     assert!(careless.len() > 100 && careless.contains(&Some(Vec::new())), "{}", careless.len());
+}
+
+#[test]
+fn what_was_removed_does_not_come_back() {
+    let mut noting = Noting::default();
+    remove_on(&mut noting, Path::new(FILE)).expect("nothing refuses");
+    let (all, old) = (noting.operations, Some(b"old".to_vec()));
+    assert_eq!(after(old.as_deref(), &all, 0), BTreeSet::from([None, old.clone()]));
+    assert_eq!(after(old.as_deref(), &all, all.len()), BTreeSet::from([None]));
 }
 
 /// Files of state as they are written, before and after, and what reads them: 0 the one, 1 the other, 2 nothing.

@@ -75,6 +75,7 @@ fn killed_without(net: &common::Net, missing: Feature) -> Option<()> {
     Some(())
 }
 
+/// Promises: P-1, P-27
 #[test]
 fn each_tier_that_paces_lets_go_when_its_process_is_killed() {
     let Some(net) = common::net_alone() else { return };
@@ -85,6 +86,7 @@ fn each_tier_that_paces_lets_go_when_its_process_is_killed() {
     }
 }
 
+/// Promises: P-27
 #[test]
 fn what_cannot_pace_says_so_and_leaves_every_flow_alone() {
     let Some(net) = common::net() else { return };

@@ -267,9 +267,14 @@ fn mutants() -> Result<ExitCode> {
             run(&options, None).violation.is_none().then_some((n + 1, seed, mode, wrong))
         });
         match found {
-            Some((n, seed, mode, wrong)) => {
+            Some((n, seed, mode, wrong)) if mutant.breaks().contains(&wrong.invariant) => {
                 println!("{mutant:?}: noticed in run {n} ({} seed {seed}): {wrong}", word(mode));
                 counts.push(n);
+            }
+            Some((n, seed, mode, wrong)) => {
+                let breaks = mutant.breaks();
+                println!("{mutant:?}: run {n} ({} seed {seed}) ended, but not by {breaks:?}: {wrong}", word(mode));
+                missed += 1;
             }
             None => {
                 println!("{mutant:?}: not noticed in {MOST} runs");

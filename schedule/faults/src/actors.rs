@@ -65,8 +65,10 @@ pub struct Daemon {
     pub known: BTreeMap<FlowId, Place>,
     /// How much later than usual the kernel's next word on a connection comes.
     pub late_event: Nanos,
-    /// When its last word comes; words keep their order.
+    /// When its last word comes; words keep their order, so no two come at one time.
     pub told: Nanos,
+    /// When the last of the words comes that wait for it to go on.
+    pub waited: Nanos,
     /// Slot differences last seen of each holder.
     pub offsets: BTreeMap<HolderId, i32>,
     /// What was last said to each holder.
@@ -108,6 +110,7 @@ impl Daemon {
             known: BTreeMap::new(),
             late_event: Nanos::ZERO,
             told: Nanos::ZERO,
+            waited: Nanos::ZERO,
             offsets: BTreeMap::new(),
             said: BTreeMap::new(),
             said_in: BTreeMap::new(),

@@ -7,6 +7,7 @@ use sluice_schedule::units::Nanos;
 
 use crate::options::Options;
 use crate::plan::Faults;
+use crate::valid::{self, Wrong};
 use crate::world::World;
 use crate::{Mutant, Outcome};
 
@@ -39,34 +40,44 @@ pub enum BadCase {
         /// Where, and what is allowed there.
         why: serde_json::Error,
     },
-    /// It names something that its options do not have.
-    #[error("{}: faults.timed and options.jobs name hosts 0 to {most}, {seen} is none of them", path.display())]
-    Host {
+    /// A number of it may not be what it is.
+    #[error("{}: {field}: {seen}; allowed: {allowed}", path.display())]
+    Value {
         /// The file.
         path: PathBuf,
-        /// The last host.
-        most: usize,
-        /// The one that is named.
-        seen: usize,
+        /// Names and places on the way to it.
+        field: String,
+        /// What it is.
+        seen: String,
+        /// What it may be.
+        allowed: String,
     },
 }
 
 impl Case {
+    /// These options, and nothing that goes wrong.
+    pub fn of(options: Options) -> Case {
+        Case { options, faults: Faults::default(), broke: None }
+    }
+
     /// Reads a case.
     ///
     /// # Errors
-    /// The file cannot be read, or says something else.
+    /// The file cannot be read, or says something else, or a number in it may not be what it is.
     pub fn read(path: &Path) -> Result<Case, BadCase> {
-        let file = |why| BadCase::File { path: path.to_owned(), why };
-        let text = std::fs::read_to_string(path).map_err(file)?;
-        let case: Case = serde_json::from_str(&text).map_err(|why| BadCase::Text { path: path.to_owned(), why })?;
-        let named = case.options.jobs.iter().flat_map(|job| job.members.iter().copied());
-        let named = named.chain(case.faults.timed.iter().filter_map(|fault| fault.what.host()));
-        match named.into_iter().find(|host| *host >= case.options.hosts) {
-            Some(seen) => {
-                Err(BadCase::Host { path: path.to_owned(), most: case.options.hosts.saturating_sub(1), seen })
-            }
-            None => Ok(case),
+        let text = std::fs::read_to_string(path).map_err(|why| BadCase::File { path: path.to_owned(), why })?;
+        Case::parse(path, &text)
+    }
+
+    /// Reads a case from the text of this file.
+    ///
+    /// # Errors
+    /// It says something else, or a number in it may not be what it is.
+    pub fn parse(path: &Path, text: &str) -> Result<Case, BadCase> {
+        let case: Case = serde_json::from_str(text).map_err(|why| BadCase::Text { path: path.to_owned(), why })?;
+        match valid::check(&case.options, &case.faults) {
+            Ok(()) => Ok(case),
+            Err(Wrong { field, seen, allowed }) => Err(BadCase::Value { path: path.to_owned(), field, seen, allowed }),
         }
     }
 
@@ -75,13 +86,28 @@ impl Case {
     /// # Errors
     /// The file cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), BadCase> {
-        let text = serde_json::to_string_pretty(self).map_err(|why| BadCase::Text { path: path.to_owned(), why })?;
-        std::fs::write(path, text + "\n").map_err(|why| BadCase::File { path: path.to_owned(), why })
+        let text = self.text().map_err(|why| BadCase::Text { path: path.to_owned(), why })?;
+        std::fs::write(path, text).map_err(|why| BadCase::File { path: path.to_owned(), why })
+    }
+
+    /// What its file says.
+    ///
+    /// # Errors
+    /// None that is known: it has nothing that JSON has no word for.
+    pub fn text(&self) -> Result<String, serde_json::Error> {
+        Ok(serde_json::to_string_pretty(self)? + "\n")
     }
 
     /// Runs it.
     pub fn run(&self, mutant: Option<Mutant>) -> Outcome {
         World::new(self.options.clone(), Some(self.faults.clone()), mutant).run()
+    }
+
+    /// Runs its first slots only: whatever becomes of it, it can be run.
+    pub fn begin(&self, slots: u64) -> Outcome {
+        let mut world = World::new(self.options.clone(), Some(self.faults.clone()), None);
+        world.last = Nanos::from_millis(self.options.slot_ms).times(slots);
+        world.run()
     }
 
     /// Runs it, but no longer than until `end`; `None`: no invariant broke by then.

@@ -134,12 +134,19 @@ impl World {
         }
     }
 
-    /// A slot began for a daemon.
+    /// A slot began for a daemon. Of a flow whose order has run out nothing from before counts any more.
     pub fn note_slot(&mut self, host: usize) {
-        let own = self.cluster.kernel.flows.iter().filter(|flow| flow.open && flow.host == host);
-        let orders = own.filter_map(|flow| Some((flow.id, flow.order?.rate))).collect();
         self.measures.said_in_slot.remove(&host);
         let daemon = &mut self.cluster.daemons[host];
+        let mut orders = BTreeMap::new();
+        for flow in self.cluster.kernel.flows.iter_mut().filter(|flow| flow.open && flow.host == host) {
+            if let Some(rate) = flow.live_order(self.now) {
+                orders.insert(flow.id, rate);
+            } else if flow.order.is_some() {
+                flow.peak = flow.rate;
+                daemon.best.remove(&flow.id);
+            }
+        }
         daemon.orders.rotate_right(1);
         daemon.orders[0] = orders;
         for best in daemon.best.values_mut().filter(|best| best.last() != Some(&0.0)) {
@@ -149,12 +156,13 @@ impl World {
         }
     }
 
-    /// Best rates of the slot, as the daemon reads them.
+    /// Best rates of the slot, and of the time since the daemon looked last.
     pub fn note_rates(&mut self, host: usize) {
-        let own = self.cluster.kernel.flows.iter().filter(|flow| flow.open && flow.host == host);
+        let own = self.cluster.kernel.flows.iter_mut().filter(|flow| flow.open && flow.host == host);
         for flow in own {
+            let peak = std::mem::replace(&mut flow.peak, flow.rate);
             let best = self.cluster.daemons[host].best.entry(flow.id).or_insert_with(|| vec![0.0]);
-            best.iter_mut().last().into_iter().for_each(|last| *last = last.max(flow.rate));
+            best.iter_mut().last().into_iter().for_each(|last| *last = last.max(peak));
         }
     }
 
@@ -251,8 +259,7 @@ impl World {
         }
         let before = daemon.orders[0].get(&flow.id).copied().unwrap_or(Rate::ZERO);
         let best = daemon.best.get(&flow.id).into_iter().flatten().fold(0.0, |a: f64, b| a.max(*b));
-        // A host measures a slot's bytes from wake-up to wake-up: an eighth of a slot more or less.
-        let limit = (before.0 as f64).max(best * 1.13) * daemon.config.max_step_up;
+        let limit = (before.0 as f64).max(best) * daemon.config.max_step_up;
         if stale && daemon.trust == ClockTrust::Trusted && rate.0 as f64 > limit.max(share as f64) * 1.01 + 1.0 {
             let why = format!("had {before}, delivered {}, share {}", Rate(best as u64), Rate(share));
             self.blame(10, format!("host {host} raises {} to {rate} on an old view: {why}", flow.id));

@@ -44,6 +44,8 @@ pub struct Flow {
     pub after: bool,
     /// Present rate in bit/s.
     pub rate: f64,
+    /// The highest since its host looked last.
+    pub peak: f64,
     /// Since when it has had bytes to send and got nothing through.
     pub stalled_since: Option<Nanos>,
     /// Since when only its order holds it back, while every link of its path has room.
@@ -148,6 +150,7 @@ impl Kernel {
         for (at, flow) in self.flows.iter_mut().enumerate() {
             let rate = next.next_if(|(of, _)| **of == at).map(|(_, rate)| rate);
             flow.rate = rate.unwrap_or(0.0);
+            flow.peak = flow.peak.max(flow.rate);
             let stuck = rate.is_some_and(|rate| rate < 1_000.0);
             flow.stalled_since = if stuck { flow.stalled_since.or(Some(self.now)) } else { None };
         }

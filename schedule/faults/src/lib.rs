@@ -7,15 +7,16 @@
 //! in [`Mode::Liveness`] a core is healed while the rest stays broken in a fixed way, and the core must get on.
 //!
 //! What goes wrong is recorded as a list ([`Case`]), which can be run again, cut down ([`shrink`]) and kept. Defects can be planted
-//! ([`Mutant`]), each of which the invariants must notice.
+//! ([`Mutant`]), each of which its invariants must notice.
 //!
 //! | module | is |
 //! | --- | --- |
 //! | `options` | what a seed decides |
 //! | `plan` | the list of what goes wrong |
-//! | `case` | options and list as a file, and how to run it again |
+//! | `case`, `valid` | options and list as a file, what it may say, and how to run it again |
 //! | `shrink` | cuts a list down to what is needed |
 //! | `situations` | what runs should come to |
+//! | `mutant` | defects that can be planted, and what each breaks |
 //! | `kernel`, `rows` | orders with expiry, fluid sharing of links, the table of flows |
 //! | `actors` | daemons, holders and their clocks |
 //! | `setup` | the cluster and its jobs |
@@ -36,6 +37,7 @@ mod dial;
 mod heal;
 mod kernel;
 mod life;
+mod mutant;
 mod options;
 mod plan;
 mod post;
@@ -48,61 +50,16 @@ mod setup;
 mod shrink;
 mod situations;
 mod tables;
+mod valid;
 mod world;
-
-use sluice_schedule::mutant::Mutant as InBrain;
 
 pub use case::{BadCase, Case};
 pub use checks::Violation;
+pub use mutant::Mutant;
 pub use options::{Amounts, Broken, Core, JobOptions, Lasting, Limits, Mode, Network, Options, Shape};
 pub use report::{Promised, Report};
 pub use shrink::{Shrunk, shrink};
 pub use situations::{SITUATIONS, Seen, Situation};
-
-/// Defects planted on purpose, each of which the invariants must notice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mutant {
-    /// One in a brain.
-    InBrain(InBrain),
-    /// The kernel takes an order for whoever has the row now.
-    GenerationNotChecked,
-    /// The last orders of a process that ends in order live for ever.
-    GraceWithoutEnd,
-    /// The kernel keeps to orders that have expired.
-    OrdersForEver,
-    /// A host's slots follow a clock that was set back.
-    SlotsGoBack,
-    /// A host keeps to the first path that it learned.
-    PathsForEver,
-}
-
-impl Mutant {
-    /// All of them.
-    pub const ALL: [Mutant; 15] = [
-        Mutant::InBrain(InBrain::LeaseNeverEnds),
-        Mutant::InBrain(InBrain::SequenceWithoutBoot),
-        Mutant::InBrain(InBrain::Added),
-        Mutant::InBrain(InBrain::WideGuard),
-        Mutant::InBrain(InBrain::LaneOffByOne),
-        Mutant::InBrain(InBrain::WrapLaneLikeOthers),
-        Mutant::GenerationNotChecked,
-        Mutant::InBrain(InBrain::RaisedFirst),
-        Mutant::InBrain(InBrain::FloorSkippedWhenDecaying),
-        Mutant::InBrain(InBrain::SilenceIsZero),
-        Mutant::InBrain(InBrain::BackoffWithoutJitter),
-        Mutant::GraceWithoutEnd,
-        Mutant::OrdersForEver,
-        Mutant::SlotsGoBack,
-        Mutant::PathsForEver,
-    ];
-
-    fn in_brain(self) -> Option<InBrain> {
-        match self {
-            Mutant::InBrain(mutant) => Some(mutant),
-            _ => None,
-        }
-    }
-}
 
 /// What became of a run.
 #[derive(Debug)]

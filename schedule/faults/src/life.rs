@@ -83,7 +83,7 @@ impl World {
     fn tell(&mut self, host: usize, told: Told) {
         let daemon = &mut self.cluster.daemons[host];
         let late = std::mem::take(&mut daemon.late_event);
-        daemon.told = daemon.told.max(self.now.plus(WORD).plus(late));
+        daemon.told = daemon.told.plus(Nanos(1)).max(self.now.plus(WORD).plus(late));
         let (at, life) = (daemon.told, daemon.life);
         if late > Nanos::ZERO && !told.closed.is_empty() {
             self.seen(Situation::SocketEventLate);
@@ -97,8 +97,8 @@ impl World {
             return;
         }
         if daemon.hangs_until > self.now {
-            let (then, life) = (daemon.hangs_until, daemon.life);
-            daemon.told = daemon.told.max(then);
+            let (then, life) = (daemon.hangs_until.max(daemon.waited.plus(Nanos(1))), daemon.life);
+            (daemon.waited, daemon.told) = (then, daemon.told.max(then));
             return self.at(then, Ev::Told { host, life, told: Box::new(told) });
         }
         daemon.known.retain(|id, _| !told.closed.contains(id));

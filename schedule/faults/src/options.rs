@@ -31,6 +31,7 @@ pub enum Mode {
 
 /// Everything that is fixed before the first event; printed when a run fails.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Options {
     /// The source of all chance.
     pub seed: u64,
@@ -86,6 +87,7 @@ pub struct Options {
 
 /// The bounds of tables, so small in some runs that they are reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Limits {
     /// Flows of a host that its kernel has rows for.
     pub rows: usize,
@@ -113,6 +115,7 @@ pub enum Shape {
 
 /// A host that stays cut off in the calm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Lasting {
     /// The host.
     pub host: usize,
@@ -122,6 +125,7 @@ pub struct Lasting {
 
 /// What is healed, and what is not.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Core {
     /// Hosts that are healed.
     pub hosts: Vec<usize>,
@@ -150,6 +154,7 @@ pub enum Broken {
 
 /// A job and its rounds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct JobOptions {
     /// How its hosts talk.
     pub shape: Shape,
@@ -171,6 +176,7 @@ pub struct JobOptions {
 
 /// What becomes of messages, in per cent of them; zero is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Network {
     /// Lost.
     pub loss: u64,
@@ -182,6 +188,7 @@ pub struct Network {
 
 /// How often what goes wrong; zero is never.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Amounts {
     /// Cuts of one or both directions between a host and a holder.
     pub cuts: u64,

@@ -8,6 +8,7 @@ use crate::rng::Rng;
 
 /// Something that goes wrong at a time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Fault {
     /// When, in nanoseconds from the beginning.
     pub at: u64,
@@ -17,6 +18,7 @@ pub struct Fault {
 
 /// What goes wrong. Times are nanoseconds, hosts, holders and flows are numbers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub enum What {
     /// A daemon dies.
     Crash { host: usize, down: u64, other_version: bool },
@@ -48,27 +50,57 @@ pub enum What {
     LateEvent { host: usize, late: u64 },
 }
 
+/// A number of a fault, by what it means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Number {
+    /// Of a host.
+    Host(usize),
+    /// Of a holder.
+    Holder(usize),
+    /// Of a flow.
+    Flow(usize),
+    /// Nanoseconds.
+    Time(u64),
+    /// Nanoseconds by which a clock is set.
+    Step(i64),
+}
+
 impl What {
-    /// The host that it is about, if it is about one.
-    pub fn host(&self) -> Option<usize> {
+    /// Its numbers by their names in a file, but for one that may be any.
+    pub fn numbers(&self) -> Vec<(&'static str, Number)> {
+        use Number::{Flow, Holder, Host, Step, Time};
         match *self {
-            What::Crash { host, .. }
-            | What::Stop { host, .. }
-            | What::Hang { host, .. }
-            | What::Slow { host, .. }
-            | What::StepHost { host, .. }
-            | What::Pause { host, .. }
-            | What::Cut { host, .. }
-            | What::Reset { host, .. }
-            | What::Reconnect { host, .. }
-            | What::LateEvent { host, .. } => Some(host),
-            What::HolderCrash { .. } | What::HolderHang { .. } | What::StepHolder { .. } | What::Redraw { .. } => None,
+            What::Crash { host, down, .. } => vec![("Crash.host", Host(host)), ("Crash.down", Time(down))],
+            What::Stop { host, down, .. } => vec![("Stop.host", Host(host)), ("Stop.down", Time(down))],
+            What::Hang { host, time } => vec![("Hang.host", Host(host)), ("Hang.time", Time(time))],
+            What::Slow { host, time, lag } => {
+                vec![("Slow.host", Host(host)), ("Slow.time", Time(time)), ("Slow.lag", Time(lag))]
+            }
+            What::HolderCrash { holder, down } => {
+                vec![("HolderCrash.holder", Holder(holder)), ("HolderCrash.down", Time(down))]
+            }
+            What::HolderHang { holder, time } => {
+                vec![("HolderHang.holder", Holder(holder)), ("HolderHang.time", Time(time))]
+            }
+            What::StepHost { host, by } => vec![("StepHost.host", Host(host)), ("StepHost.by", Step(by))],
+            What::StepHolder { holder, by } => vec![("StepHolder.holder", Holder(holder)), ("StepHolder.by", Step(by))],
+            What::Pause { host, time, wrong } => {
+                vec![("Pause.host", Host(host)), ("Pause.time", Time(time)), ("Pause.wrong", Time(wrong))]
+            }
+            What::Cut { host, holder, time, .. } => {
+                vec![("Cut.host", Host(host)), ("Cut.holder", Holder(holder)), ("Cut.time", Time(time))]
+            }
+            What::Reset { host, holder } => vec![("Reset.host", Host(host)), ("Reset.holder", Holder(holder))],
+            What::Redraw { flow } => vec![("Redraw.flow", Flow(flow))],
+            What::Reconnect { host, .. } => vec![("Reconnect.host", Host(host))],
+            What::LateEvent { host, late } => vec![("LateEvent.host", Host(host)), ("LateEvent.late", Time(late))],
         }
     }
 }
 
 /// What becomes of one message, if not the ordinary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct MessageFault {
     /// The host at one end.
     pub host: usize,
@@ -95,6 +127,7 @@ pub enum Fate {
 
 /// All that goes wrong in a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Faults {
     /// In order of time.
     pub timed: Vec<Fault>,

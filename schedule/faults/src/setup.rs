@@ -212,9 +212,10 @@ pub fn build(options: &Options, mutant: Option<Mutant>) -> Cluster {
 }
 
 /// (from, to, role, places of the feeding flows within the job, lead as part of the demand, finish to start)
-type Edge = (usize, usize, Role, Vec<usize>, f64, bool);
+pub type Edge = (usize, usize, Role, Vec<usize>, f64, bool);
 
-fn edges(job: &JobOptions) -> Vec<Edge> {
+/// The flows of a job, by places of its members.
+pub fn edges(job: &JobOptions) -> Vec<Edge> {
     let n = job.members.len();
     match job.shape {
         Shape::Ring => {
@@ -297,6 +298,7 @@ fn add_job(cluster: &mut Cluster, plan: &mut Plan<'_>, n: usize, options: &JobOp
             lead: lead * bytes,
             after: *after,
             rate: 0.0,
+            peak: 0.0,
             stalled_since: None,
             throttled_since: None,
             fed: None,

@@ -26,6 +26,8 @@ pub const FAIR_FLOOR_BRIEF: f64 = 0.5;
 pub const NEWCOMER_SHARE: f64 = 0.14;
 /// Part of every link left free: pacing is about so exact, and what it misses must not fill a queue.
 pub const RESERVE: f64 = 0.01;
+/// The default of the slots that an order lives.
+const DEADLINE_SLOTS: u32 = 3;
 
 /// What a host's brain is told at start.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -90,6 +92,9 @@ pub struct HostConfig {
     pub max_wait: Nanos,
     /// Slots a view is held before it decays.
     pub stale_slots: u32,
+    /// Slots that an order lives: the kernel gives a flow back whose order is older.
+    #[serde(default = "deadline_slots")]
+    pub deadline_slots: u32,
     /// Part of every link left free.
     pub reserve: f64,
     /// Own links of which another part is left free.
@@ -98,6 +103,11 @@ pub struct HostConfig {
     /// What a flow may take beyond its order, and where.
     #[serde(default)]
     pub surplus: SurplusRule,
+}
+
+/// Records of earlier versions do not say it.
+fn deadline_slots() -> u32 {
+    DEADLINE_SLOTS
 }
 
 /// The part of one own link that is left free, 0 to 1.
@@ -140,10 +150,16 @@ impl HostConfig {
             max_step_up: 2.0,
             max_wait: Nanos::from_millis(1200),
             stale_slots: 2,
+            deadline_slots: DEADLINE_SLOTS,
             reserve: RESERVE,
             reserves: Vec::new(),
             surplus: SurplusRule::Idle,
         }
+    }
+
+    /// How long an order lives.
+    pub fn order_life(&self) -> Nanos {
+        self.slot.times(u64::from(self.deadline_slots))
     }
 }
 

@@ -26,7 +26,7 @@ const LEAD_PART: u64 = 8;
 /// A predicted end of a round that moved by less is not announced anew.
 const END_HYSTERESIS: Nanos = Nanos::from_millis(2);
 
-/// When the current slot began, on the monotonic clock, and what had been delivered then.
+/// What had been delivered by the last look of the slot before, and when that was, on the monotonic clock.
 #[derive(Clone, Copy, Debug, Default)]
 struct SlotStart {
     delivered: Bytes,
@@ -45,6 +45,8 @@ pub(super) struct Flow {
     pub work: Vec<u32>,
     pub demand: Bytes,
     pub delivered: Bytes,
+    /// When that was read, on the monotonic clock; zero: not since the round began.
+    pub looked: Nanos,
     pub queued: Bytes,
     pub measured: Rate,
     /// So long after it was sent a byte counts as delivered.
@@ -68,8 +70,6 @@ pub(super) struct Flow {
     pub why: Why,
     pub releasing: Option<ReleaseReason>,
     pub released: bool,
-    /// True from the first order until the first fresh view: steps up are limited.
-    pub adopted: bool,
     /// The order at the end of the last slot, which steps are measured against.
     step_base: Rate,
     /// When nobody need count on it any more, as told, on the cluster's clock.
@@ -105,6 +105,7 @@ impl Flow {
             work: Vec::new(),
             demand: Bytes::ZERO,
             delivered: Bytes::ZERO,
+            looked: Nanos::ZERO,
             queued: Bytes::ZERO,
             measured: Rate::ZERO,
             rtt: Nanos::ZERO,
@@ -122,7 +123,6 @@ impl Flow {
             why: Why::NoDemand,
             releasing: None,
             released: false,
-            adopted: false,
             step_base: Rate::ZERO,
             until: Nanos::ZERO,
             turn: None,
@@ -144,7 +144,8 @@ impl Flow {
 
     pub fn round_began(&mut self, demand: Bytes, arrival: u64) {
         self.demand = demand;
-        self.delivered = Bytes::ZERO;
+        // It may have begun before it was told of, and then something has been delivered.
+        (self.delivered, self.looked) = (Bytes::ZERO, Nanos::ZERO);
         self.arrival = arrival;
         self.uptake.interrupt();
         (self.turn, self.ready) = (None, false);
@@ -243,18 +244,28 @@ impl Flow {
         self.remaining() > Bytes::ZERO && !self.released && self.releasing.is_none()
     }
 
-    pub fn slot_edge(&mut self, now: Now) {
-        let began = SlotStart { delivered: self.delivered, at: now.mono };
+    pub fn slot_edge(&mut self) {
+        let began = SlotStart { delivered: self.delivered, at: self.looked };
         let SlotStart { delivered: bytes, at: since } = std::mem::replace(&mut self.slot_start, began);
-        let delivered = Rate::needed(self.delivered.minus(bytes), now.mono.minus(since));
+        // From look to look: a host that comes late to an edge has not looked since long before it.
+        let delivered = Rate::needed(self.delivered.minus(bytes), self.looked.minus(since));
         // Busy all through the slot: it began and ended with demand, in one round.
         let busy =
             self.remaining() > Bytes::ZERO && self.delivered >= bytes && since > Nanos::ZERO && bytes > Bytes::ZERO;
-        if delivered < Rate::MAX {
+        if self.looked > since && delivered < Rate::MAX {
             self.ceiling.record(Sample { ordered: self.ordered, delivered, busy });
         }
         self.best_in_slot = Rate::ZERO;
         self.step_base = self.order;
+    }
+
+    /// Its order ran out, and the kernel gave it back: nothing that it had before says what it may have now.
+    pub fn given_back(&mut self) {
+        self.step_base = Rate::ZERO;
+        self.slot_start = SlotStart { delivered: self.delivered, at: self.looked };
+        self.best_in_slot = self.measured;
+        self.ceiling.reset();
+        self.uptake.forget();
     }
 
     /// Highest delivery rate of the remembered slots and the current one.
@@ -264,9 +275,8 @@ impl Flow {
 
     /// How high the order may go now. A fresh view may raise it at once; otherwise `max_step_up` per slot from what the
     /// flow had or delivered, but never less than an equal `share` of its path: a missing switch must not cost more.
-    pub fn step_limit(&mut self, fresh: bool, max_step_up: f64, share: impl FnOnce() -> Rate) -> Rate {
+    pub fn step_limit(&self, fresh: bool, max_step_up: f64, share: impl FnOnce() -> Rate) -> Rate {
         if fresh {
-            self.adopted = false;
             return Rate::MAX;
         }
         self.step_base.max(self.best()).times(max_step_up).max(share())
@@ -283,5 +293,27 @@ impl Flow {
             rates: &self.rates,
             why: self.why,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::{BootId, HostId};
+
+    #[test]
+    fn a_slot_is_no_faster_for_a_host_that_comes_late_to_its_edge() {
+        let config = HostConfig::new(HostId(1), BootId(1));
+        let mut flow = Flow::new(FlowSpec::default(), Arc::from([]), &config);
+        (flow.demand, flow.ordered) = (Bytes(1 << 40), Rate::mbps(100));
+        // At a steady rate; the third look is a slot late, and the next edge follows at once.
+        for ms in [60, 120, 239, 241] {
+            flow.slot_edge();
+            let looked = Nanos::from_millis(ms);
+            (flow.delivered, flow.looked) = (Rate::mbps(100).over(looked), looked);
+        }
+        flow.slot_edge();
+        let best = flow.best();
+        assert!(best >= Rate::mbps(99) && best <= Rate::mbps(101), "{best}");
     }
 }

@@ -1,64 +1,26 @@
 //! A link's state: what its holder last said, how much that still counts, and what unmanaged traffic takes.
-//!
-//! A view that was not renewed is still used, and counts less with time; silence is never taken for a load of zero:
-//!
-//! | state | entered when | others' promises | own share |
-//! | --- | --- | --- | --- |
-//! | fresh | heard at most 1 slot ago, warm | count in full | by rank |
-//! | holding | up to `stale_slots` | count in full, moved on by one per slot | by rank, steps up limited |
-//! | decaying | up to K slots, or the holder is not warm yet | count less and less | moves to an equal share |
-//! | local | longer | forgotten | equal share of what is known |
 
 mod promises;
 mod rounds;
 mod unmanaged;
+mod views;
 
 use std::collections::BTreeMap;
 
 use super::LinkStatus;
 use super::change::Change;
 use super::config::{HostConfig, MAX_LINKS, Reserve, SurplusRule};
-use crate::event::{Allowance, ClockTrust, Hop, Now};
+use crate::event::{Allowance, Hop, Now};
 use crate::message::LinkView;
 use crate::path::{self, CrossTraffic};
 use crate::policy::{JobLoad, Other};
-use crate::units::{HolderId, JobId, LinkId, Nanos, Rate, Slot};
+use crate::units::{HolderId, JobId, LinkId, Rate, Slot};
 pub(super) use rounds::Foreign;
 use rounds::RoundOnLink;
 use unmanaged::Unmanaged;
-
-/// How a holder's view counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum ViewState {
-    /// Heard at most a slot ago.
-    Fresh,
-    /// Old, but used as it was.
-    Holding,
-    /// Counts less with every slot.
-    Decaying,
-    /// Nothing is known of others.
-    #[default]
-    Local,
-}
-
-/// How much the view of a link counts.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Trust {
-    /// From 0, not at all, to 1, in full.
-    pub weight: f64,
-    /// Heard at most a slot ago, or only this host sends there.
-    pub fresh: bool,
-}
-
-#[derive(Debug, Default)]
-struct HolderView {
-    /// Uses of all its links.
-    uses: u32,
-    heard: Option<Nanos>,
-    warm: bool,
-    state: ViewState,
-    trust: f64,
-}
+pub(super) use views::Trust;
+pub use views::ViewState;
+use views::{Clocks, HolderView};
 
 /// One link that some flow's path crosses.
 #[derive(Debug)]
@@ -102,6 +64,7 @@ pub(super) struct Links {
     all: Vec<Link>,
     index: BTreeMap<LinkId, usize>,
     holders: BTreeMap<HolderId, HolderView>,
+    clocks: Clocks,
     ingress: Vec<Ingress>,
     reserve: f64,
     reserves: Vec<Reserve>,
@@ -193,6 +156,7 @@ impl Links {
             all: Vec::new(),
             index: BTreeMap::new(),
             holders: BTreeMap::new(),
+            clocks: Clocks::default(),
             ingress: Vec::new(),
             reserve: config.reserve,
             reserves: config.reserves.clone(),
@@ -309,14 +273,6 @@ impl Links {
         self.all.iter().filter(|link| link.uses > 0).filter_map(|link| Some((link.holder?, link.link)))
     }
 
-    /// How much the view of this link counts.
-    pub fn trust(&self, index: usize) -> Trust {
-        match self.all[index].holder.and_then(|holder| self.holders.get(&holder)) {
-            None => Trust { weight: 1.0, fresh: true },
-            Some(view) => Trust { weight: view.trust, fresh: view.state == ViewState::Fresh },
-        }
-    }
-
     /// The floor of a flow that has this path to itself.
     pub fn floor(&self, path: &[usize], config: &HostConfig) -> Rate {
         let bottleneck = path.iter().map(|&l| self.all[l].capacity()).min().unwrap_or(Rate::ZERO);
@@ -394,33 +350,6 @@ impl Links {
     /// The links that this host receives by.
     pub fn ingress(&self) -> impl Iterator<Item = &Link> {
         self.ingress.iter().map(|ingress| &self.all[ingress.index])
-    }
-
-    /// Do the views of all of these count in full?
-    pub fn knows_ingress(&self) -> bool {
-        self.ingress.iter().all(|ingress| self.trust(ingress.index).weight >= 1.0)
-    }
-
-    /// Moves every view's state to now; true if any counts otherwise than before, or is old: then rates go up step by
-    /// step.
-    pub fn age(&mut self, now: Now, slot: Nanos, trust: ClockTrust, config: &HostConfig) -> bool {
-        let mut moved = false;
-        for view in self.holders.values_mut() {
-            let before = view.state;
-            let age = view.heard.map(|heard| now.mono.minus(heard).as_secs_f64() / slot.as_secs_f64());
-            let (hold, horizon) = (f64::from(config.stale_slots), config.horizon as f64);
-            (view.state, view.trust) = match age {
-                None => (ViewState::Local, 0.0),
-                Some(_) if trust == ClockTrust::Untrusted => (ViewState::Local, 0.0),
-                // Half a slot of slack: the answer to a slot's announcement is a little more than a slot old at most.
-                Some(age) if age <= 1.5 && view.warm => (ViewState::Fresh, 1.0),
-                Some(age) if age <= hold.max(1.5) => (ViewState::Holding, 1.0),
-                Some(age) if age <= horizon => (ViewState::Decaying, 1.0 - (age - hold) / (horizon - hold).max(1.0)),
-                Some(_) => (ViewState::Local, 0.0),
-            };
-            moved |= view.uses > 0 && (view.state != before || view.state != ViewState::Fresh);
-        }
-        moved
     }
 }
 

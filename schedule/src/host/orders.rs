@@ -25,9 +25,24 @@ impl Renewal {
     pub fn is_due(last: Option<Renewal>, now: Now, slot: Nanos) -> bool {
         last.is_none_or(|last| last.slot != now.slot || now.mono.minus(last.mono) >= slot.plus(Nanos(slot.0 / 4)))
     }
+
+    /// Have the orders of then run out since? What was ordered a little later may still be in force; that is not counted on.
+    fn has_run_out(self, now: Now, life: Nanos) -> bool {
+        now.mono.minus(self.mono) >= life
+    }
 }
 
 impl Host {
+    /// Where nobody decided for as long as orders live, the kernel has given the flows back. What each of them has had since
+    /// is ordinary TCP's doing, and it is taken over as by a new process, from the rate that it is seen to have.
+    pub(super) fn notice_gap(&mut self, now: Now) {
+        let life = self.config.order_life();
+        let over = self.renewed.is_some_and(|last| last.has_run_out(now, life));
+        if over && !self.planted.is(Mutant::GapUnnoticed) {
+            self.flows.values_mut().for_each(Flow::given_back);
+        }
+    }
+
     /// Takes over what the policy planned, within the guards.
     pub(super) fn adopt_plan(&mut self, now: Now, planned: &mut [Planned]) {
         let scene = &self.scene;
@@ -74,10 +89,9 @@ impl Host {
         for flow in self.flows.values_mut().filter(|f| f.remaining() == Bytes::ZERO) {
             let shares = left.iter().filter(|(index, ..)| flow.path.contains(index));
             let share = shares.map(|(_, rest, idle)| rest.share(*idle)).min().unwrap_or(Rate::ZERO);
-            let limit = if flow.adopted { flow.order.times(self.config.max_step_up) } else { Rate::MAX };
             flow.floor = self.links.floor(&flow.path, &self.config);
             let (least, most) = flow.planned_idle();
-            flow.order = share.min(limit.max(flow.floor)).max(least).min(most).max(flow.floor);
+            flow.order = share.max(least).min(most).max(flow.floor);
             flow.offer = Rate::MAX;
             flow.why = Why::NoDemand;
             flow.rates.clear();

@@ -3,7 +3,9 @@
 mod edges;
 mod fair_floor;
 mod follows;
+mod gaps;
 mod properties;
+mod silence;
 mod surplus;
 mod terms;
 mod waits;

@@ -36,12 +36,12 @@ impl Switch {
         let most = self.limits.promises_per_host;
         let promises: usize = announcement.flows.iter().map(|flow| flow.links.len()).sum();
         let full = known.is_none() && self.hosts.len() >= self.limits.hosts;
-        // A double buffer keeps what a host said first in a slot beside what it says then, however often.
+        // A double buffer keeps what a host said first in a slot beside what it says then, however often, and what ended.
         let again = known.filter(|host| Slot(host.promises.start as u32) == announcement.slot);
         let soft = matches!(self.table, Table::Soft(_));
         let kept = again.filter(|_| soft).map_or(0, |host| host.promises.entries.len());
         if full
-            || kept + promises > most.saturating_mul(2)
+            || kept + promises > most.saturating_mul(Limits::KEPT_PER_SLOT)
             || promises.max(announcement.flows.len()).max(announcement.watch.len()) > most
         {
             counters.quota_refusals += 1;
@@ -93,11 +93,14 @@ mod tests {
             let flows = (0..3).map(|n| promise(10 * seq + n)).collect();
             Announcement { host, boot: BootId(2), seq, slot: Slot(slot), flows, ..Announcement::default() }
         };
-        let refusals: Vec<_> = (1..6).map(|seq| switch.take(Slot(100), &said(seq, 100))).collect();
+        let refusals: Vec<_> = (1..7).map(|seq| switch.take(Slot(100), &said(seq, 100))).collect();
         let quota = Some(Refusal::Quota);
-        assert_eq!(refusals, [None, None, quota, quota, quota]);
-        assert_eq!(switch.leases().map(|lease| lease.promises).collect::<Vec<_>>(), [6]);
+        assert_eq!(refusals, [None, None, None, None, quota, quota]);
+        let kept = |switch: &Switch| switch.leases().map(|lease| lease.promises).collect::<Vec<_>>();
+        assert_eq!(kept(&switch), [12]);
         assert_eq!(switch.take(Slot(101), &said(9, 101)), None, "the next slot begins anew");
-        assert_eq!(switch.leases().map(|lease| lease.promises).collect::<Vec<_>>(), [3]);
+        assert_eq!(kept(&switch), [12 + 3], "with the ends of what was promised before");
+        assert_eq!(switch.take(Slot(102), &said(10, 102)), None);
+        assert_eq!(kept(&switch), [3 + 3], "an end is kept for one slot");
     }
 }

@@ -22,6 +22,9 @@ impl Limits {
     pub(super) const MEASURED: usize = 64;
     /// A host's promises of a slot may be beyond what it can send by one part of so many; they are scaled down then.
     pub(super) const ACCESS_SLACK: u128 = 8;
+    /// A double buffer keeps of a host in one slot this many times its promises: those of two announcements, and the ends of as
+    /// many that the slot before knew.
+    pub(super) const KEPT_PER_SLOT: usize = 4;
     /// How far an announced slot may be from the holder's own.
     pub(super) const SLOT_GUARD: u32 = 1;
     /// Slots a holder must have run before zero load means zero.

@@ -101,13 +101,16 @@ fn the_slot_before_is_recognised() {
 #[test]
 fn garbage_and_strangers_get_no_answer() {
     let (tables, mut pipeline) = set_up("exact");
-    assert!(pipeline.answer_at(&tables, NOW, [10, 0, 0, 1].into(), b"hello").is_none());
+    let malformed = Err(Unanswered::Malformed);
+    assert_eq!(pipeline.answer_at(&tables, NOW, [10, 0, 0, 1].into(), b"hello"), malformed);
     let echo = packet(Kind::Echo, "h0", 1, NOW).encode();
-    assert!(pipeline.answer_at(&tables, NOW, [10, 0, 0, 1].into(), &echo).is_none());
+    assert_eq!(pipeline.answer_at(&tables, NOW, [10, 0, 0, 1].into(), &echo), malformed);
     pipeline.peers = vec![sluice_formats::network::parse("10.0.0.0/24").unwrap()];
     let probe = packet(Kind::Probe, "h0", 1, NOW).encode();
-    assert!(pipeline.answer_at(&tables, NOW, [10, 0, 1, 1].into(), &probe).is_none());
-    assert!(pipeline.answer_at(&tables, NOW, [10, 0, 0, 9].into(), &probe).is_some());
+    for bytes in [probe.as_slice(), b"hello"] {
+        assert_eq!(pipeline.answer_at(&tables, NOW, [10, 0, 1, 1].into(), bytes), Err(Unanswered::Network));
+    }
+    assert!(pipeline.answer_at(&tables, NOW, [10, 0, 0, 9].into(), &probe).is_ok());
 }
 
 #[test]
@@ -116,8 +119,8 @@ fn an_address_that_floods_is_cut_off() {
     let probe = packet(Kind::Probe, "h0", 1, NOW).encode();
     pipeline.meters.began = sluice_clock::monotonic();
     pipeline.meters.sources.insert([10, 0, 0, 1].into(), PACKETS);
-    assert!(pipeline.answer_at(&tables, NOW, [10, 0, 0, 1].into(), &probe).is_none());
-    assert!(pipeline.answer_at(&tables, NOW, [10, 0, 0, 2].into(), &probe).is_some());
+    assert_eq!(pipeline.answer_at(&tables, NOW, [10, 0, 0, 1].into(), &probe), Err(Unanswered::Flood));
+    assert!(pipeline.answer_at(&tables, NOW, [10, 0, 0, 2].into(), &probe).is_ok());
 }
 
 #[test]
@@ -137,7 +140,7 @@ fn an_address_does_not_announce_in_a_name_that_is_in_use_from_another() {
     let (tables, mut pipeline) = set_up("exact");
     send(&tables, &mut pipeline, packet(Kind::Announce, "h0", 100, NOW));
     let lie = packet(Kind::Announce, "h0", 9000, NOW.offset(1)).encode();
-    assert!(pipeline.answer_at(&tables, NOW, [10, 0, 0, 9].into(), &lie).is_none());
+    assert_eq!(pipeline.answer_at(&tables, NOW, [10, 0, 0, 9].into(), &lie), Err(Unanswered::Impostor));
     let read = send(&tables, &mut pipeline, packet(Kind::Probe, "h9", 0, NOW));
     assert_eq!(read.lanes[read.lane_of(1)].load_sum, 100);
     assert_eq!(tables.lock().speakers.impostors, 1);

@@ -6,6 +6,7 @@ use crate::support::{PATIENCE, Switch, announcement, connect, hear, hello, next_
 use sluice_schedule::{FlowId, HolderId, HostId, LinkId, Rate};
 use sluice_wire::convert;
 use sluice_wire::pb::{self, switch_client::SwitchClient};
+use sluice_wire::refusal::RefusalId;
 use sluice_wire::session::SessionClient;
 use sluice_wire::udp::{Kind, LANES, Lane, NO_HOP_YET, Packet, Tuple};
 
@@ -125,7 +126,7 @@ async fn a_session_ends_with_a_reason_when_the_process_does() {
         tokio::task::spawn_blocking(|| switch.terminate()).await.unwrap()
     });
     assert!(status.success());
-    assert_eq!(ended.unwrap().unwrap_err().refusal_id(), Some("shutting-down"));
+    assert_eq!(ended.unwrap().unwrap_err().refusal_id(), Some(RefusalId::ShuttingDown));
 }
 
 /// Promises: P-16

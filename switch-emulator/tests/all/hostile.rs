@@ -7,6 +7,7 @@ use std::process::Command;
 use crate::support::{PATIENCE, Switch, announcement, connect, hear, hello, until};
 use sluice_schedule::{FlowId, HolderId, HostId, LinkId, Nanos, Rate, Refusal};
 use sluice_wire::hello::ClockSource;
+use sluice_wire::refusal::RefusalId;
 use sluice_wire::session::SessionClient;
 
 fn s0() -> HolderId {
@@ -20,20 +21,20 @@ async fn a_hello_that_does_not_fit_is_refused_with_both_values() {
         let mut hello = hello("h0");
         change(&mut hello);
         let error = SessionClient::connect(&switch.uri(), &hello).await.unwrap_err();
-        (error.refusal_id().unwrap_or_default().to_owned(), error.to_string())
+        (error.refusal_id(), error.to_string())
     };
     let (id, text) = refused(|hello| hello.grid.slot_length = Nanos::from_millis(50)).await;
-    assert_eq!(id, "slot-length-mismatch");
+    assert_eq!(id, Some(RefusalId::SlotLengthMismatch));
     assert!(
         text.contains("slots of 50 ms") && text.contains("slots of 200 ms") && text.contains("slot.length_ms"),
         "{text}"
     );
-    assert_eq!(refused(|hello| hello.grid.horizon = 12).await.0, "horizon-mismatch");
-    assert_eq!(refused(|hello| hello.grid.cluster = "other".into()).await.0, "cluster-mismatch");
-    assert_eq!(refused(|hello| hello.grid.clock = ClockSource::Tai).await.0, "epoch-mismatch");
-    assert_eq!(refused(|hello| hello.host = HostId(7)).await.0, "identity-not-host");
-    assert_eq!(refused(|hello| hello.slot = hello.slot.offset(617)).await.0, "slot-offset-too-large");
-    assert_eq!(refused(|hello| hello.name = String::new()).await.0, "message-malformed");
+    assert_eq!(refused(|hello| hello.grid.horizon = 12).await.0, Some(RefusalId::HorizonMismatch));
+    assert_eq!(refused(|hello| hello.grid.cluster = "other".into()).await.0, Some(RefusalId::ClusterMismatch));
+    assert_eq!(refused(|hello| hello.grid.clock = ClockSource::Tai).await.0, Some(RefusalId::EpochMismatch));
+    assert_eq!(refused(|hello| hello.host = HostId(7)).await.0, Some(RefusalId::IdentityNotHost));
+    assert_eq!(refused(|hello| hello.slot = hello.slot.offset(617)).await.0, Some(RefusalId::SlotOffsetTooLarge));
+    assert_eq!(refused(|hello| hello.name = String::new()).await.0, Some(RefusalId::MessageMalformed));
     until(async || switch.metric("sluice_switchd_hellos_refused_total") >= Some(6.0)).await;
 }
 
@@ -49,7 +50,7 @@ async fn a_host_speaks_for_itself_only() {
             Err(error) => break error,
         }
     };
-    assert_eq!(error.refusal_id(), Some("identity-not-host"));
+    assert_eq!(error.refusal_id(), Some(RefusalId::IdentityNotHost));
 
     let mut session = connect(&switch, "h0").await;
     let mut foreign = announcement("h0", 1, 1, Rate::mbps(100));

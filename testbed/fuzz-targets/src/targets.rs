@@ -1,6 +1,7 @@
 //! All targets, by their numbers. Those up to F24 are the parsers that stood in the plan of what is verified; what came later
 //! follows.
 
+pub mod cases;
 pub mod certificates;
 pub mod fleet;
 pub mod frames;
@@ -75,6 +76,7 @@ static ALL: &[&Target] = &[
     &processes::HOPS,
     &frames::TABLES,
     &certificates::CERTIFICATES,
+    &cases::CASES,
 ];
 
 /// Every target, in the order of their numbers.

@@ -82,6 +82,7 @@ replays! {
     f35_hop_answers = "F35",
     f36_switch_tables = "F36",
     f37_certificates = "F37",
+    f38_fault_cases = "F38",
 }
 
 /// The one that needs the kernel's leave.

@@ -103,6 +103,11 @@ impl Daemons {
         (status == 200).then_some(body)
     }
 
+    /// A document of a switch that has a process of its own; `None` when it does not answer with 200.
+    pub fn get_of_switch(&self, fabric: &Fabric, switch: usize, route: &'static str) -> Option<String> {
+        super::switches::document(&fabric.switches.get(switch)?.ns, route)
+    }
+
     /// Sends a signal to a host's daemon.
     pub fn signal(&self, host: usize, signal: Signal) {
         self.hosts[host].process.signal(signal);

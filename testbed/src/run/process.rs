@@ -173,10 +173,10 @@ pub(super) fn ask_unix(socket: &Path, route: &str) -> Option<(u16, String)> {
     request(&mut stream, route)
 }
 
-pub(super) fn ask_tcp(address: &str) -> bool {
-    let Ok(mut stream) = TcpStream::connect(address) else { return false };
-    drop(stream.set_read_timeout(Some(Duration::from_secs(2))));
-    request(&mut stream, "/readyz").is_some_and(|(status, _)| status == 200)
+pub(super) fn ask_tcp(address: &str, route: &str) -> Option<(u16, String)> {
+    let mut stream = TcpStream::connect(address).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(2))).ok()?;
+    request(&mut stream, route)
 }
 
 #[cfg(test)]

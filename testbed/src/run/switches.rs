@@ -55,8 +55,14 @@ fn run(fabric: &Fabric, session: &Session<'_>, ns: &NetNs, name: &str, text: &st
     write(&config, identity(&session.dir, text))?;
     let place = (ns, &fabric.cgroups.switches());
     let mut process = Process::start("sluice-switch", name, place, session.binaries.switch()?, config)?;
-    await_ready(&mut process, || ns.run(|| ask_tcp("127.0.0.1:9606")).unwrap_or(false))?;
+    await_ready(&mut process, || document(ns, "/readyz").is_some())?;
     Ok(process)
+}
+
+/// A document of the process in this namespace; `None` when it does not answer with 200.
+pub(super) fn document(ns: &NetNs, route: &'static str) -> Option<String> {
+    let (status, body) = ns.run(move || ask_tcp("127.0.0.1:9606", route)).ok()??;
+    (status == 200).then_some(body)
 }
 
 /// The same with certificates, where the run's directory has some for switches: then hosts prove who they are, and so does it.

@@ -48,6 +48,11 @@ fn applied(switch: &Switch) -> f64 {
     switch.metric("sluice_switchd_updates_total", "result=\"applied\",switch=\"s0\",transport=\"udp\"")
 }
 
+/// How many had no answer for this reason.
+fn unanswered(switch: &Switch, reason: &str) -> f64 {
+    switch.metric("sluice_switchd_datagrams_unanswered_total", &format!("reason=\"{reason}\""))
+}
+
 /// An honest datagram of this host is counted, and seen in what [`applied`] reads: nothing else kept the others out.
 fn counts_an_honest_one(switch: &Switch, host: &str) {
     let (socket, before) = (socket(), applied(switch));
@@ -96,7 +101,9 @@ fn a_stranger_gets_no_answer() {
     let switch = Switch::start("peers = [\"10.0.0.0/8\"]");
     let socket = socket();
     socket.set_read_timeout(Some(Duration::from_millis(500))).expect("set");
+    assert_eq!(unanswered(&switch, "network"), 0.0);
     assert!(answer(&socket, switch.udp, &packet(Kind::Announce, "h0", slot(), 9_000).encode()).is_none());
+    until("it is counted, and as what it is", || unanswered(&switch, "network") == 1.0);
     assert_eq!(applied(&switch), 0.0);
 }
 

@@ -7,6 +7,7 @@ use sluice_schedule::{
     Rate, Refusal, Slot,
 };
 use sluice_wire::hello::{ClockSource, Grid, Hello};
+use sluice_wire::refusal::RefusalId;
 use sluice_wire::session::{SessionClient, SessionError, SessionReceiver};
 
 use crate::attacker::{PATIENCE, turn};
@@ -79,12 +80,25 @@ impl Speaker {
         hear(&mut self.client.receiver, fits).await
     }
 
+    /// Says this until it is answered, which only the first word of a slot is for sure; the answer.
+    async fn ask(&mut self, rate: Rate, to: u32) -> Feedback {
+        let first = self.seq + 1;
+        let search = async {
+            loop {
+                let announcement = self.says(rate, to);
+                self.announce(announcement);
+                let answer = hear(&mut self.client.receiver, |f| f.seq >= first || f.refused.is_some());
+                if let Ok(heard) = tokio::time::timeout(Duration::from_nanos(SLOT.0), answer).await {
+                    return heard;
+                }
+            }
+        };
+        tokio::time::timeout(PATIENCE, search).await.expect("in time")
+    }
+
     /// What others have on a port, by a word of this host itself.
     async fn load(&mut self, of: u32) -> Rate {
-        let announcement = self.says(Rate::ZERO, of);
-        let seq = announcement.seq;
-        self.announce(announcement);
-        let heard = self.hear(|f| f.seq >= seq || f.refused.is_some()).await;
+        let heard = self.ask(Rate::ZERO, of).await;
         let view = heard.links.iter().find(|view| view.link == port(of)).expect("it watches this port");
         view.load.first().copied().unwrap_or_default()
     }
@@ -296,10 +310,7 @@ fn nobody_withdraws_or_overwrites_what_another_promised() {
                 continue;
             }
             let said = std::time::Instant::now();
-            let promise = victim.says(Rate::mbps(3_000), 1);
-            let seq = promise.seq;
-            victim.announce(promise);
-            victim.hear(|f| f.seq == seq).await;
+            victim.ask(Rate::mbps(3_000), 1).await;
             // In its own session, in the victim's name; and in the name that both agree on.
             let mut rogue = Speaker::new(&switch, "h1").await;
             let mut theirs = announcement("h0", 1_000, 1, Rate::ZERO);
@@ -308,7 +319,7 @@ fn nobody_withdraws_or_overwrites_what_another_promised() {
             }
             rogue.announce(theirs);
             let error = ending(&mut rogue.client.receiver).await;
-            assert_eq!(error.refusal_id(), Some("identity-not-host"), "{error}");
+            assert_eq!(error.refusal_id(), Some(RefusalId::IdentityNotHost), "{error}");
             // Looked at before the victim says it again, which would heal what was done; where that took so long that its lease
             // may be over, nothing was seen, and it is another try.
             let load = third.load(1).await;
@@ -382,7 +393,7 @@ fn a_slot_far_off_is_refused_and_counted() {
         late.slot = late.slot.offset(1_000);
         SessionClient::connect(&switch.uri(), &late).await.expect_err("refused")
     });
-    assert_eq!(error.refusal_id(), Some("slot-offset-too-large"), "{error}");
+    assert_eq!(error.refusal_id(), Some(RefusalId::SlotOffsetTooLarge), "{error}");
     counted("the guard", || switch.metric("sluice_switchd_slot_guard_rejects_total", "s0") >= 4.0);
     counted("the hello", || switch.metric("sluice_switchd_hellos_refused_total", "") >= 1.0);
 }
@@ -419,15 +430,15 @@ fn a_host_on_another_grid_is_refused_with_both_values() {
         let mut hello = hello("h1", 1);
         change(&mut hello);
         let error = runtime().block_on(SessionClient::connect(&switch.uri(), &hello)).expect_err("refused");
-        (error.refusal_id().unwrap_or_default().to_owned(), error.to_string())
+        (error.refusal_id(), error.to_string())
     };
     let (id, text) = refused(|hello| hello.grid.slot_length = Nanos::from_millis(50));
-    assert!(id == "slot-length-mismatch" && text.contains("50 ms") && text.contains("200 ms"), "{text}");
+    assert!(id == Some(RefusalId::SlotLengthMismatch) && text.contains("50 ms") && text.contains("200 ms"), "{text}");
     let (id, text) = refused(|hello| hello.grid.horizon = 12);
-    assert!(id == "horizon-mismatch" && text.contains("12") && text.contains("10"), "{text}");
-    assert_eq!(refused(|hello| hello.grid.epoch = Nanos(7)).0, "epoch-mismatch");
-    assert_eq!(refused(|hello| hello.grid.clock = ClockSource::Tai).0, "epoch-mismatch");
-    assert_eq!(refused(|hello| hello.grid.cluster = "other".into()).0, "cluster-mismatch");
+    assert!(id == Some(RefusalId::HorizonMismatch) && text.contains("12") && text.contains("10"), "{text}");
+    assert_eq!(refused(|hello| hello.grid.epoch = Nanos(7)).0, Some(RefusalId::EpochMismatch));
+    assert_eq!(refused(|hello| hello.grid.clock = ClockSource::Tai).0, Some(RefusalId::EpochMismatch));
+    assert_eq!(refused(|hello| hello.grid.cluster = "other".into()).0, Some(RefusalId::ClusterMismatch));
     counted("the hellos", || switch.metric("sluice_switchd_hellos_refused_total", "") >= 5.0);
     assert!(switch.log().contains("hello-refused"));
 }

@@ -11,6 +11,7 @@ use sluice_identity::authority::{Authority, Issued, Subject, subject};
 use sluice_identity::credentials::unix_now;
 use sluice_identity::{Credentials, Expected, Files, Kind};
 use sluice_wire::dial::Dial;
+use sluice_wire::refusal::RefusalId;
 use sluice_wire::session::{SessionClient, SessionError};
 
 use crate::attacker::{PATIENCE, turn, until};
@@ -26,7 +27,7 @@ fn until_on(runtime: &tokio::runtime::Runtime, what: &str, mut so: impl FnMut() 
     let began = std::time::Instant::now();
     while !so() {
         assert!(began.elapsed() < PATIENCE, "never happened: {what}");
-        runtime.block_on(tokio::time::sleep(Duration::from_millis(100)));
+        runtime.block_on(async { tokio::time::sleep(Duration::from_millis(100)).await });
     }
 }
 
@@ -159,10 +160,10 @@ fn who_cannot_prove_to_be_a_host_of_the_cluster_is_not_heard() {
     // A certificate of the cluster, and another host's name; and a switch's in a host's.
     let other = proven.host("h1");
     let error = proven.connect(&other, "h0").expect_err("not in that name");
-    assert_eq!(error.refusal_id(), Some("identity-not-host"), "{error}");
+    assert_eq!(error.refusal_id(), Some(RefusalId::IdentityNotHost), "{error}");
     let switch = proven.dial("s1", &proven.authority.issue(&named(Kind::Switch, "h0"), 1).expect("issued"));
     let error = proven.connect(&switch, "h0").expect_err("a switch is no host");
-    assert_eq!(error.refusal_id(), Some("identity-not-host"), "{error}");
+    assert_eq!(error.refusal_id(), Some(RefusalId::IdentityNotHost), "{error}");
     let elsewhere = subject("other", Kind::Host, "h0").expect("a name");
     let elsewhere = proven.dial("elsewhere", &proven.authority.issue(&elsewhere, 1).expect("issued"));
     proven.connect(&elsewhere, "h0").expect_err("another cluster");
@@ -307,7 +308,7 @@ fn a_certificate_is_renewed_without_a_restart_and_one_that_is_over_is_told() {
     let again = proven.authority.issue(&named(Kind::Switch, "s0"), 2).expect("issued");
     written(proven.dir.path(), "s0", &again);
     until_on(&runtime, "they are read again", || read() > before);
-    runtime.block_on(tokio::time::sleep(Duration::from_secs(1)));
+    runtime.block_on(async { tokio::time::sleep(Duration::from_secs(1)).await });
     let stands = runtime
         .block_on(async { tokio::time::timeout(Duration::from_millis(200), session.receiver.next()).await.is_err() });
     assert!(stands, "new files ended a session");

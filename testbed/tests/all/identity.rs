@@ -104,7 +104,7 @@ fn hosts_with_certificates_exchange_take_new_ones_without_a_break_and_go_local_w
     assert_eq!(events(&log(&spec.hosts[1]), "switch-down"), 0, "the session went on");
 
     // One that is nearly over, for a daemon that begins with it: it says so, then it is on its own, and its job goes on.
-    issue(&authority, (Kind::Host, &spec.hosts[1]), &files(&run, &spec.hosts[1]), 25);
+    issue(&authority, (Kind::Host, &spec.hosts[1]), &files(&run, &spec.hosts[1]), 12);
     live.daemons.kill(1);
     live.daemons.restart(&live.fabric, 1).expect("it starts");
     until(&mut live, "it hears the switch again", |live| up(live, 1));

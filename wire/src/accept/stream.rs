@@ -15,9 +15,10 @@ use tokio::sync::oneshot;
 use tokio::time::Sleep;
 use tokio_rustls::server::TlsStream;
 use tonic::transport::server::Connected;
-use tonic::{Extensions, Status};
+use tonic::{Code, Extensions, Status};
 
 use super::Place;
+use crate::refusal::RefusalId;
 
 /// Who is at the other end of a connection, in the extensions of every request that came by it.
 #[derive(Clone, Debug)]
@@ -47,7 +48,9 @@ impl Peer {
         let Some(proven) = &self.proven else { return Ok(()) };
         let expected =
             Expected { cluster: cluster.to_owned(), kind: Kind::Host, ids: vec![Label::new(host).to_string()] };
-        proven.check(&expected).map_err(|other| Status::permission_denied(other.to_string()))
+        proven
+            .check(&expected)
+            .map_err(|other| RefusalId::IdentityNotHost.status(Code::PermissionDenied, other.to_string()))
     }
 }
 

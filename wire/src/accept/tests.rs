@@ -124,37 +124,71 @@ async fn only_a_certificate_of_the_authority_with_a_name_in_time_is_let_in_and_e
     assert_eq!(count(&gate, Reason::Protocol), 1);
 }
 
-#[tokio::test]
-async fn who_shows_no_certificate_is_refused() {
-    use tokio_rustls::rustls::{ClientConfig, RootCertStore, pki_types};
+/// A gate that asks for certificates of this authority, and what became of a client that believes it and shows this one, or
+/// none: the gate, once it has turned the client away.
+async fn turned_away(authority: &Authority, shown: Option<&Issued>) -> Gate {
+    use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+    use tokio_rustls::rustls::pki_types::{PrivateKeyDer, ServerName};
+    use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-    let authority = Authority::new("c", 10).expect("made");
     let own = held(&authority.issue(&Subject::Dns("s0".into()), 1).expect("issued"));
     let gate = Gate { credentials: Some(own.credentials.clone()), ..Gate::plain(Vec::new(), Places::new(16)) };
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
     let address = listener.local_addr().expect("bound");
     let (ready, mut incoming) = mpsc::channel(1);
     let task = tokio::spawn(serve(listener, gate.clone(), ready));
+    let certificate = |pem: &str| sluice_identity::files::first_certificate(pem.as_bytes()).expect("PEM");
     let mut roots = RootCertStore::empty();
-    let der = sluice_identity::files::first_certificate(authority.certificate().as_bytes()).expect("PEM");
-    roots.add(der.into()).expect("an authority");
+    roots.add(certificate(&authority.certificate()).into()).expect("an authority");
     let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
-    let mut config = ClientConfig::builder_with_provider(provider)
+    let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .expect("versions")
-        .with_root_certificates(roots)
-        .with_no_client_auth();
+        .with_root_certificates(roots);
+    let mut config = match shown {
+        None => config.with_no_client_auth(),
+        Some(issued) => {
+            let key = PrivateKeyDer::from_pem_slice(issued.key.as_bytes()).expect("PEM");
+            config.with_client_auth_cert(vec![certificate(&issued.certificate).into()], key).expect("they go together")
+        }
+    };
     config.alpn_protocols = vec![tls::ALPN.to_vec()];
-    let name = pki_types::ServerName::try_from("s0").expect("a name");
+    let name = ServerName::try_from("s0").expect("a name");
     let stream = TcpStream::connect(address).await.expect("loopback");
     let mut stream = tokio_rustls::TlsConnector::from(Arc::new(config)).connect(name, stream).await.expect("its side");
-    let ended = tokio::select! {
-        came = incoming.recv() => came.is_none(),
-        read = stream.read_u8() => read.is_err(),
+    let ended = async {
+        tokio::select! {
+            came = incoming.recv() => came.is_none(),
+            read = stream.read_u8() => read.is_err(),
+        }
     };
-    assert!(ended);
-    assert_eq!(count(&gate, Reason::NoCertificate), 1);
+    assert!(tokio::time::timeout(Duration::from_secs(20), ended).await.expect("in time"), "it was let in");
     task.abort();
+    gate
+}
+
+#[tokio::test]
+async fn who_shows_no_certificate_is_refused() {
+    let authority = Authority::new("c", 10).expect("made");
+    let gate = turned_away(&authority, None).await;
+    assert_eq!(count(&gate, Reason::NoCertificate), 1);
+}
+
+#[tokio::test]
+async fn a_certificate_that_is_believed_and_names_nobody_is_refused() {
+    let authority = Authority::new("c", 10).expect("made");
+    let uris = |all: &[&str]| Subject::Uris(all.iter().map(|uri| (*uri).to_owned()).collect());
+    for subject in [
+        uris(&[]),
+        uris(&["https://c/host/h0"]),
+        uris(&["spiffe://c/host/h0", "spiffe://c/host/h1"]),
+        uris(&["spiffe://c/router/h0"]),
+    ] {
+        let issued = authority.issue(&subject, 1).expect("issued");
+        let gate = turned_away(&authority, Some(&issued)).await;
+        let counted: Vec<_> = gate.refusals.counts().into_iter().filter(|(_, count)| *count > 0).collect();
+        assert_eq!(counted, [(Reason::Unnamed, 1)], "{subject:?}");
+    }
 }
 
 #[tokio::test]

@@ -1,5 +1,7 @@
 //! The long runs: what nobody waits for, each with its bar, and its last result in benchmarks/verify.tsv.
 
+use std::fs;
+
 use super::line::Line;
 use super::suite::{Outcome, programs};
 use crate::record::{Stamp, step};
@@ -27,11 +29,13 @@ enum How {
     Chaos,
     /// Known weaknesses of what comes from elsewhere.
     Advisories,
+    /// Changes of the brains' arithmetic, so many of all, as `.cargo/mutants.toml` says.
+    Arithmetic(usize),
     /// Tests of these packages under Miri, with so many schedules.
     Miri(&'static [&'static [&'static str]]),
 }
 
-pub(super) const LONG: [Long; 10] = [
+pub(super) const LONG: [Long; 11] = [
     Long {
         name: "seeds",
         what: "T-S: the brains under faults, with further seeds",
@@ -47,6 +51,13 @@ pub(super) const LONG: [Long; 10] = [
         bar: "every mutant is caught",
         seed: Some("0 and on"),
         how: How::Commands(&["cargo run --release --locked -p sluice-faults --example fault_sim -- --mutants"]),
+    },
+    Long {
+        name: "cargo-mutants",
+        what: "T-S: 20 changes of the brains' arithmetic, of all that there are at even distances; needs cargo-mutants",
+        bar: "a test notices every change",
+        seed: None,
+        how: How::Arithmetic(20),
     },
     Long {
         name: "fuzz",
@@ -118,7 +129,7 @@ pub(super) fn find(name: &str) -> Option<&'static Long> {
 
 /// All of them, a line each.
 pub(super) fn list() -> String {
-    LONG.iter().map(|run| format!("  {:<11}{}; must be: {}\n", run.name, run.what, run.bar)).collect()
+    LONG.iter().map(|run| format!("  {:<14}{}; must be: {}\n", run.name, run.what, run.bar)).collect()
 }
 
 impl Long {
@@ -127,6 +138,7 @@ impl Long {
             How::Commands(commands) => programs(commands),
             How::Chaos => chaos(),
             How::Advisories => supply::advisories().map(|()| "0".to_owned()),
+            How::Arithmetic(most) => arithmetic(most),
             How::Miri(sets) => miri(sets),
         })
     }
@@ -139,6 +151,34 @@ fn chaos() -> Result<String, String> {
     let packages = ["build", "--locked", "--bins", "-p", "sluiced", "-p", "sluice-switch", "--target-dir"];
     Step::cargo(&packages).arg(&next.to_string_lossy()).with("RUSTFLAGS", "--cfg sluice_next_abi").run()?;
     step(&format!("sluice-experiment chaos --all --old {}", next.join("debug").display()))?.read()
+}
+
+/// Each is built and tested in a copy of the tree. The first of every so many is taken, so that it is the same ones each time as
+/// long as the code is.
+fn arithmetic(most: usize) -> Result<String, String> {
+    const OF: [&str; 3] = ["mutants", "--package", "sluice-schedule"];
+    if output("cargo", &["mutants", "--version"]).is_err() {
+        return Err("no cargo-mutants: cargo install cargo-mutants --locked".to_owned());
+    }
+    let all = output("cargo", &[&OF[..], &["--list"]].concat())?.lines().count();
+    let dir = target_dir().join("mutants");
+    let shard = format!("0/{}", all.div_ceil(most).max(1));
+    let step = Step::cargo(&OF).args(["--sharding", "round-robin", "--shard", shard.as_str(), "--output"]);
+    let ended = step.arg(&dir.to_string_lossy()).run();
+    let count = |what: &str| {
+        let text = fs::read_to_string(dir.join("mutants.out").join(format!("{what}.txt")));
+        text.map_or(0, |text| text.lines().count())
+    };
+    let [caught, endless, missed, broken] = ["caught", "timeout", "missed", "unviable"].map(count);
+    let seen =
+        format!("{missed} missed of {all} / {shard}: {caught} caught, {endless} never ended, {broken} not compiled");
+    match ended {
+        // What makes something run for ever is noticed, too.
+        _ if missed == 0 && caught + endless > 0 => Ok(seen),
+        _ if missed > 0 => Err(seen),
+        Ok(()) => Err("cargo-mutants changed nothing".to_owned()),
+        Err(why) => Err(why),
+    }
 }
 
 fn miri(sets: &[&[&str]]) -> Result<String, String> {

@@ -1,4 +1,4 @@
-//! Every defect that can be planted is noticed, and soon.
+//! Every defect that can be planted is noticed, and soon, by what it breaks.
 
 use sluice_faults::{Mode, Mutant, Options, run};
 
@@ -15,7 +15,11 @@ fn noticed(mutant: Mutant) {
         run(&options, None).violation.is_none().then_some((seed, mode, wrong))
     });
     match found {
-        Some((seed, mode, wrong)) => println!("{mutant:?}: {mode:?}, seed {seed}, {wrong}"),
+        Some((seed, mode, wrong)) => {
+            let breaks = mutant.breaks();
+            assert!(breaks.contains(&wrong.invariant), "{mutant:?} breaks {breaks:?}; {mode:?}, seed {seed}: {wrong}");
+            println!("{mutant:?}: {mode:?}, seed {seed}, {wrong}");
+        }
         None => panic!("{mutant:?} was not noticed in {SEEDS} seeds of each mode"),
     }
 }

@@ -3,7 +3,7 @@
 //! `SLUICE_FAULT_SEEDS=n` runs n seeds a test; one seed alone, or thousands on both cores, is `fault_sim`'s business
 //! (`cargo run --release -p sluice-faults --example fault_sim -- --help`).
 //!
-//! Promises: P-2, P-4, P-5, P-9, P-10, P-11, P-12, P-13, P-15, P-19, P-20, P-21, P-26, P-32, P-37
+//! Promises: P-2, P-4, P-5, P-9, P-10, P-11, P-12, P-13, P-19, P-20, P-21, P-26, P-32, P-37
 
 use sluice_faults::{Mode, Options, Report, run};
 

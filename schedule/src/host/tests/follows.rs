@@ -153,7 +153,7 @@ fn ceiling_beside(path: Vec<Hop>, other: Rate) -> Rate {
         orders(&mut host, at(slot * 60));
         let flows = [(id(1), Rate::mbps(40)), (id(2), other)];
         flows.iter().for_each(|(flow, rate)| {
-            delivered(&mut host, slot * 60 + 59, *flow, rate.over(Nanos::from_millis(60 * (slot + 1))));
+            delivered(&mut host, slot * 60 + 60, *flow, rate.over(Nanos::from_millis(60 * (slot + 1))));
         });
     }
     host.handle(at(240), Event::SlotEdge);

@@ -1,0 +1,78 @@
+//! A switch that says nothing any more: what its silence does to the orders of a host whose flows go on as before.
+
+use super::*;
+
+const HOLDER: HolderId = HolderId::of("s0");
+const CAPACITY: Rate = Rate::mbps(1000);
+/// When the switch was heard last.
+const LAST: u64 = 60;
+
+/// What each of three flows is ordered at the ends of this many slots, the first of them just before the silence begins.
+fn orders_by_slot(slots: u64) -> Vec<[Rate; 3]> {
+    let mut host = lone_host();
+    // Another host's round goes first, with less than a third of the link.
+    let other = crate::FlowPromise {
+        flow: FlowId(7),
+        key: Nanos(1),
+        rates: vec![Rate::mbps(300); 10],
+        ..crate::FlowPromise::default()
+    };
+    let view = crate::LinkView {
+        link: LinkId::new(HOLDER.0, 0),
+        capacity: CAPACITY,
+        load: vec![Rate::mbps(300); 10],
+        flows: vec![other],
+        ..crate::LinkView::default()
+    };
+    for n in 0..3 {
+        let (id, job) = (FlowId(u64::from(HostId::of("h0").0) << 32 | n), JobId::of(&format!("j{n}")));
+        let egress = crate::Hop { link: LinkId::egress(HostId::of("h0")), capacity: CAPACITY, holder: None };
+        let down = crate::Hop { link: LinkId::new(HOLDER.0, 0), capacity: CAPACITY, holder: Some(HOLDER) };
+        let spec = FlowSpec { flow: id, job, path: vec![egress, down], ..FlowSpec::default() };
+        host.handle(at(0), Event::FlowOpened(spec));
+        host.handle(at(0), Event::RoundBegan { job, flows: vec![(id, Bytes((n + 1) * 500_000_000))] });
+    }
+    let (mut seen, mut last) = (Vec::new(), 0);
+    for ms in (0..LAST + slots * 60).step_by(15) {
+        if ms.is_multiple_of(60) {
+            host.handle(at(ms), Event::SlotEdge);
+        }
+        keep_up(&mut host, &mut last, ms);
+        if ms <= LAST {
+            let (warm, slot, links) = (true, at(ms).slot, vec![view.clone()]);
+            let feedback = Feedback { warm, slot, links, ..Feedback::default() };
+            host.handle(at(ms), Event::Feedback { holder: HOLDER, feedback });
+        }
+        orders(&mut host, at(ms));
+        if ms >= LAST && ms.is_multiple_of(60) {
+            let all: Vec<Rate> = host.flows().map(|flow| flow.order).collect();
+            seen.push([all[0], all[1], all[2]]);
+        }
+    }
+    seen
+}
+
+/// Promises: P-15
+#[test]
+fn a_switch_that_falls_silent_costs_no_flow_a_tenth_in_two_slots_and_halves_none() {
+    let seen = orders_by_slot(15);
+    let first = seen[0];
+    assert!(first[0] > Rate::mbps(600) && first[1] < Rate::mbps(50), "the shortest round goes first: {first:?}");
+    for slot in &seen[1..=2] {
+        let kept = slot.iter().zip(&first).all(|(now, before)| *now >= before.times(0.9));
+        assert!(kept, "within two slots: {slot:?} of {first:?}");
+    }
+    // Whoever had less than his equal share of the path may have that at once, as he would beside no switch at all.
+    let equal = CAPACITY.share(3);
+    for pair in seen.windows(2) {
+        for (before, now) in pair[0].iter().zip(&pair[1]) {
+            assert!(*now >= before.times(0.5), "halved within a slot: {pair:?}");
+            assert!(*now <= before.times(2.0).max(equal), "more than doubled within a slot: {pair:?}");
+        }
+    }
+    let steady = &seen[seen.len() - 3..];
+    let moves = |pair: &[[Rate; 3]]| {
+        pair[0].iter().zip(&pair[1]).any(|(before, now)| before.0.abs_diff(now.0) > before.0 / 100)
+    };
+    assert!(!steady.windows(2).any(moves), "not steady after the horizon: {steady:?}");
+}
