@@ -94,8 +94,8 @@ mod tests {
     const LONG: Duration = Duration::from_secs(30);
 
     /// A keeper that does nothing before the other end is dropped.
-    fn held() -> (Keeper, std::sync::mpsc::Sender<()>) {
-        let (go, wait) = std::sync::mpsc::channel();
+    fn held() -> (Keeper, std::sync::mpsc::SyncSender<()>) {
+        let (go, wait) = sync_channel(1);
         let mut keeper = Keeper::default();
         assert!(keeper.leave(move || _ = wait.recv()));
         (keeper, go)

@@ -51,11 +51,11 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let journal = Journal::new(dir.path());
         let mut keeper = Keeper::default();
-        let (go, wait) = mpsc::channel::<()>();
+        let (go, wait) = mpsc::sync_channel::<()>(1);
         assert!(keeper.leave(move || _ = wait.recv()), "it waits for a disk");
         set(&mut keeper, &journal, || Applied { changes: vec![change()], ..Applied::default() });
         assert_eq!(journal.read(), [], "nothing is noted yet, and nobody waited");
-        let (told, restored) = mpsc::channel();
+        let (told, restored) = mpsc::sync_channel(1);
         let began = Instant::now();
         let left = give_back(&mut keeper, &journal, move |changes| {
             let _ = told.send(changes.to_vec());

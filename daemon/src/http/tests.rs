@@ -287,7 +287,7 @@ fn sixty_four_slow_readers_of_the_timeline_cost_six_looks_at_it_at_most() {
 fn of_five_readers_of_the_metrics_one_is_told_at_once_to_come_again() {
     let daemon = start();
     let still = daemon.fake.still.lock().expect("lock");
-    let (answered, answers) = std::sync::mpsc::channel();
+    let (answered, answers) = std::sync::mpsc::sync_channel(8);
     let reader = || {
         let (tcp, answered) = (daemon.tcp, answered.clone());
         std::thread::spawn(move || {
