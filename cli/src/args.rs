@@ -169,7 +169,7 @@ pub enum Cmd {
     ///
     ///   1. sluice tls init --dir ca --cluster pod-a                 on a machine that is no host of the cluster
     ///   2. sluice tls issue --ca ca --host gpu-17 --switch leaf-1   a directory for each; copy it to /etc/sluice/tls there
-    ///   3. [tls] with ca, cert and key in sluiced.toml and sluice-switch.toml, then restart both
+    ///   3. `[tls]` with ca, cert and key in sluiced.toml and sluice-switch.toml, then restart both
     ///   4. sluice tls rotate --ca ca --due DIR…                     before they end; daemons take the new files by themselves
     ///
     /// Example: sluice tls show /etc/sluice/tls

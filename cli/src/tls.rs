@@ -28,7 +28,7 @@ pub enum TlsCmd {
     Init(InitArgs),
     /// Issue certificates for hosts and switches: a directory with ca.pem, cert.pem and key.pem for each
     ///
-    /// Copy each directory to its machine and name the three files under [tls] in sluiced.toml or sluice-switch.toml. A switch
+    /// Copy each directory to its machine and name the three files under `[tls]` in sluiced.toml or sluice-switch.toml. A switch
     /// process with several switches takes the certificate of one of them.
     ///
     /// Example: sluice tls issue --ca ca --host gpu-17 --host gpu-18 --switch leaf-1 --out issued
