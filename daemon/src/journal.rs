@@ -1,6 +1,6 @@
 //! What this daemon changed outside itself, so that it is undone at the end, after a crash, and by `sluiced cleanup`.
 //!
-//! One small file in the run directory, written as [`crate::stored`] does. A torn or foreign one is ignored. Writing it waits
+//! One small file in the run directory, written as `crate::stored` does. A torn or foreign one is ignored. Writing it waits
 //! for the disk: the deciding loop leaves that to the keeper (`agent::sysctls`), but for its start, when nothing is decided
 //! yet and whoever started it waits for 30 s at most.
 

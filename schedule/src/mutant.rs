@@ -1,6 +1,6 @@
 //! Defects that tests plant in the brains, so that a simulator which does not notice them is noticed itself.
 //!
-//! Without the feature `mutants` nothing can be planted, and [`Planted`] is a type without a value.
+//! Without the feature `mutants` nothing can be planted, and `Planted` is a type without a value.
 
 /// What can be wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
