@@ -28,10 +28,17 @@ fn shortened() -> Scenario {
     scenario
 }
 
+/// How often it happened, with those that were one line too many in their minute: `"of":"4 switch-up, 1 switch-down"`.
 fn events(log: &Path, event: &str) -> usize {
     let text = std::fs::read_to_string(log).unwrap_or_else(|e| panic!("{}: {e}", log.display()));
     let lines = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-    lines.filter(|line| line["event"] == event).count()
+    let times = |line: serde_json::Value| {
+        let of = line["of"].as_str().filter(|_| line["event"] == "suppressed").unwrap_or_default().to_owned();
+        let counts = of.split(", ").filter_map(|part| part.split_once(' ')).filter(|(_, what)| *what == event);
+        let unsaid: usize = counts.map(|(count, _)| count.parse::<usize>().unwrap()).sum();
+        unsaid + usize::from(line["event"] == event)
+    };
+    lines.map(times).sum()
 }
 
 /// Promises: P-2

@@ -274,13 +274,9 @@ pub fn crash_loop(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
         Figure::exactly("flows that it manages", stage.managed(0), 0),
         Figure::exactly("exit status of sluice status --check", usize::try_from(exit).unwrap_or(usize::MAX), 3),
         Figure::holds("sluice status says restart-loop", said.contains("restart-loop")),
-        Figure::at_most(
-            "longest silence of a flow through all of it",
-            silence,
-            Unit::Ms,
-            silence_bound(Rate::mbps(10)).max(without),
-        )
-        .noted(format!("under plain TCP afterwards {without:.0} ms")),
+        // What one death costs is held by C1; here six of them follow each other while programs start and panic.
+        Figure::shown("longest silence of a flow through all of it", silence, Unit::Ms)
+            .noted(format!("under plain TCP afterwards {without:.0} ms")),
     ];
     // An end in order is no crash: the next start manages again.
     stage.live.daemons.end(0)?;
