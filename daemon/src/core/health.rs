@@ -166,7 +166,11 @@ impl Core {
         let stepped = self.growths.clock_steps.lately(now, steps);
         let stepped = stepped.then(|| format!("the clock was set by more than a slot, {steps} times since the start"));
         let why = self.clock.why.clone();
-        match (why.clone().filter(|_| !self.clock.trusted).or(stepped), why) {
+        let wrong = match (stepped, why.clone().filter(|_| !self.clock.trusted)) {
+            (Some(stepped), Some(why)) => Some(format!("{stepped}; {why}")),
+            (stepped, why) => stepped.or(why),
+        };
+        match (wrong, why) {
             (None, Some(why)) => {
                 let mut condition = Condition::new(code, "", why);
                 condition.severity = Severity::Info;
