@@ -81,19 +81,25 @@ impl Speaker {
     }
 
     /// Says this until it is answered, which only the first word of a slot is for sure; the answer.
-    async fn ask(&mut self, rate: Rate, to: u32) -> Feedback {
-        let first = self.seq + 1;
+    async fn insist(&mut self, mut word: Announcement) -> Feedback {
+        let first = word.seq;
         let search = async {
             loop {
-                let announcement = self.says(rate, to);
-                self.announce(announcement);
+                self.announce(word.clone());
                 let answer = hear(&mut self.client.receiver, |f| f.seq >= first || f.refused.is_some());
                 if let Ok(heard) = tokio::time::timeout(Duration::from_nanos(SLOT.0), answer).await {
                     return heard;
                 }
+                self.seq += 1;
+                (word.seq, word.slot) = (self.seq, slot());
             }
         };
         tokio::time::timeout(PATIENCE, search).await.expect("in time")
+    }
+
+    async fn ask(&mut self, rate: Rate, to: u32) -> Feedback {
+        let word = self.says(rate, to);
+        self.insist(word).await
     }
 
     /// What others have on a port, by a word of this host itself.
@@ -270,26 +276,16 @@ fn a_host_speaks_of_its_own_flows_and_of_links_that_are_there() {
         // What it claims to measure on a link that does not lead to it holds nobody at the floor.
         let mut measured = rogue.says(Rate::ZERO, 0);
         measured.measured = vec![(port(0), Rate(u64::MAX))];
-        let seq = measured.seq;
-        rogue.announce(measured);
-        rogue.hear(|f| f.seq == seq && f.refused.is_none()).await;
-        let asked = honest.says(Rate::ZERO, 0);
-        let seq = asked.seq;
-        honest.announce(asked);
-        let heard = honest.hear(|f| f.seq >= seq).await;
+        assert_eq!(rogue.insist(measured).await.refused, None);
+        let heard = honest.ask(Rate::ZERO, 0).await;
         assert_eq!(heard.links.len(), 2, "it watches both ports");
         assert!(heard.links.iter().all(|view| view.cross == Rate::ZERO), "{:?}", heard.links);
         assert_eq!(honest.load(0).await, Rate::ZERO);
         // Of the link that leads to it the same word counts.
         let mut measured = rogue.says(Rate::ZERO, 0);
         measured.measured = vec![(port(1), Rate::mbps(5_000))];
-        let seq = measured.seq;
-        rogue.announce(measured);
-        rogue.hear(|f| f.seq == seq && f.refused.is_none()).await;
-        let asked = honest.says(Rate::ZERO, 0);
-        let seq = asked.seq;
-        honest.announce(asked);
-        let heard = honest.hear(|f| f.seq >= seq).await;
+        assert_eq!(rogue.insist(measured).await.refused, None);
+        let heard = honest.ask(Rate::ZERO, 0).await;
         assert!(heard.links.iter().any(|view| view.link == port(1) && view.cross > Rate::ZERO), "{:?}", heard.links);
     });
     counted("a foreign flow", || switch.metric("sluice_switchd_updates_total", "foreign") >= 1.0);
@@ -410,9 +406,7 @@ fn a_host_that_is_another_process_with_every_word_has_one_promise() {
         for boot in 1..=20 {
             let mut anew = rogue.says(Rate::mbps(1_000), 0);
             anew.boot = BootId(boot);
-            let seq = anew.seq;
-            rogue.announce(anew);
-            rogue.hear(|f| f.seq == seq && f.refused.is_none()).await;
+            assert_eq!(rogue.insist(anew).await.refused, None);
             let load = honest.load(0).await;
             assert!(load <= Rate::mbps(1_001), "boot {boot}: {load}");
             most = most.max(load);
