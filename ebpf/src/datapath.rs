@@ -175,6 +175,10 @@ pub trait Datapath: Send {
     /// on, and an [`SocketEventKind::Opened`] tells its row. No other socket is touched. Walks all TCP sockets once, about
     /// 1 ms: call it for all that are wanted together.
     fn capture(&mut self, wanted: &[Wanted]) -> Vec<Taking>;
+    /// Does [`Datapath::capture`] enter the network namespace of the sockets' processes by itself? Else its caller has to be there.
+    fn enters(&self) -> bool {
+        false
+    }
     /// What the kernel programs counted since the maps were made.
     fn counters(&self) -> Counters {
         Counters::default()

@@ -14,14 +14,14 @@ use sluice_struct_ops as struct_ops;
 use crate::abi::{self, ABI, Cfg, name16, text16};
 use crate::cleanup;
 use crate::datapath::{Datapath, Tier};
-use crate::kernel::{Held, Kernel};
+use crate::grip::{Grip, Gripped, Held};
+use crate::kernel::Kernel;
 use crate::loader::{self, Loaded, Pass};
 use crate::mapping::Mapping;
 use crate::missing::Feature;
 use crate::observe::Observe;
 use crate::options::{Error, Options};
 use crate::pins::{DRAIN, Pins};
-use crate::probe::Failure;
 
 /// Least length of a loss window: two round trips of a full switch queue and more, for an ordinary flow that overfills
 /// the queue makes everybody lose for some milliseconds, and that is no wrong order.
@@ -57,12 +57,42 @@ impl Kernel {
             if tier == Tier::None {
                 return Ok(Opened { datapath: Box::new(Observe), tier, reasons, adopted: 0 });
             }
-            match attempt(options, tier, &mut reasons) {
+            match attempt(options, tier, &mut reasons, Kernel::of) {
                 Ok((kernel, adopted)) => return Ok(Opened { datapath: Box::new(kernel), tier, reasons, adopted }),
                 Err(error) => reasons.push(format!("{}: {error}{}", tier.name(), hint(tier, &error))),
             }
         }
         Err(Error::NoTier { reasons })
+    }
+
+    /// The data path whose hands are this process's own.
+    fn of(gripped: Gripped, reasons: &mut Vec<String>) -> Result<(Kernel, usize), Error> {
+        let Gripped { grip, tier, name, adopted } = gripped;
+        let mut kernel = Kernel::over(tier, grip.descriptors()?, Box::new(grip))?;
+        kernel.prove(&name, reasons);
+        Ok((kernel, adopted))
+    }
+}
+
+impl Grip {
+    /// As [`Kernel::open`], but for the part that needs privileges: the maps are for somebody else's memory, who has to prove
+    /// ([`Kernel::prove`]) what only a connection shows. `None`: no tier works but [`Tier::None`], which is allowed. Adds to
+    /// `reasons` why better tiers were refused.
+    ///
+    /// # Errors
+    /// As [`Kernel::open`].
+    pub fn open(options: &Options, reasons: &mut Vec<String>) -> Result<Option<Gripped>, Error> {
+        options.check()?;
+        for &tier in &options.tiers {
+            if tier == Tier::None {
+                return Ok(None);
+            }
+            match attempt(options, tier, reasons, |gripped, _| Ok(gripped)) {
+                Ok(gripped) => return Ok(Some(gripped)),
+                Err(error) => reasons.push(format!("{}: {error}{}", tier.name(), hint(tier, &error))),
+            }
+        }
+        Err(Error::NoTier { reasons: std::mem::take(reasons) })
     }
 }
 
@@ -89,7 +119,12 @@ fn hint(tier: Tier, error: &Error) -> &'static str {
     }
 }
 
-fn attempt(options: &Options, tier: Tier, reasons: &mut Vec<String>) -> Result<(Kernel, usize), Error> {
+fn attempt<R>(
+    options: &Options,
+    tier: Tier,
+    reasons: &mut Vec<String>,
+    finish: impl FnOnce(Gripped, &mut Vec<String>) -> Result<R, Error>,
+) -> Result<R, Error> {
     let pins = match Pins::open(options) {
         Ok(pins) => Some(pins),
         // Only a link keeps the congestion control without pins; the other tiers' dead man lives in a pinned program.
@@ -100,7 +135,7 @@ fn attempt(options: &Options, tier: Tier, reasons: &mut Vec<String>) -> Result<(
         Err(error) => return Err(error),
     };
     let fresh = pins.as_ref().is_some_and(|p| p.names().is_empty());
-    let result = open_tier(options, tier, pins.as_ref(), reasons);
+    let result = open_tier(options, tier, pins.as_ref(), reasons).and_then(|gripped| finish(gripped, reasons));
     if let (Err(_), Some(pins), true) = (&result, &pins, fresh) {
         // A tier that failed leaves no trace; what an earlier process has pinned stays for the next attempt.
         cleanup::remove_fresh(pins);
@@ -108,12 +143,7 @@ fn attempt(options: &Options, tier: Tier, reasons: &mut Vec<String>) -> Result<(
     result
 }
 
-fn open_tier(
-    options: &Options,
-    tier: Tier,
-    pins: Option<&Pins>,
-    reasons: &mut Vec<String>,
-) -> Result<(Kernel, usize), Error> {
+fn open_tier(options: &Options, tier: Tier, pins: Option<&Pins>, reasons: &mut Vec<String>) -> Result<Gripped, Error> {
     if let Some(pins) = pins {
         discard_other_sizes(pins, options.max_flows)?;
     }
@@ -156,20 +186,7 @@ fn open_tier(
     if let Some(pins) = pins {
         drop_other_registrations(pins, &name);
     }
-    let mut kernel = Kernel::new(tier, loaded, cfg, options, held)?;
-    if setsockopt_tier {
-        kernel.learn_to_pace_live(reasons);
-    } else {
-        match kernel.prove_hand_over(&name) {
-            Ok(target) => tracing::debug!(name, target, "a released socket is given back"),
-            Err(Failure::NotTried(why)) => reasons.push(format!("giving sockets back was not proven: {why}")),
-            // The program's own loss-based mode is the second choice then.
-            Err(Failure::Refused(why)) => reasons.push(format!(
-                "sockets cannot be given back ({why}); expired ones stay under {name}, unpaced, with a Reno window"
-            )),
-        }
-    }
-    Ok((kernel, adopted))
+    Ok(Gripped { grip: Grip::new(loaded, cfg, options, held)?, tier, name, adopted })
 }
 
 /// Pins of tables with another number of rows are of no use.

@@ -43,6 +43,7 @@ pub enum Command {
 pub struct Mapping<T> {
     base: NonNull<T>,
     rows: u32,
+    writable: bool,
 }
 
 // SAFETY: the memory is shared with the kernel anyway; every access below is atomic or copies under a sequence counter.
@@ -56,28 +57,38 @@ impl<T: Pod> Mapping<T> {
     /// # Errors
     /// The system's refusal.
     pub fn new(fd: &impl AsFd, rows: u32) -> io::Result<Mapping<T>> {
+        Mapping::map(fd, rows, true)
+    }
+
+    /// The same for reading only, which needs no more than a descriptor for reading: whatever would write does nothing.
+    ///
+    /// # Errors
+    /// The system's refusal.
+    pub fn read_only(fd: &impl AsFd, rows: u32) -> io::Result<Mapping<T>> {
+        Mapping::map(fd, rows, false)
+    }
+
+    fn map(fd: &impl AsFd, rows: u32, writable: bool) -> io::Result<Mapping<T>> {
         let len = size_of::<T>() * rows as usize;
+        let protection = if writable { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
         // SAFETY: a new mapping at an address of the kernel's choice; nothing else refers to it.
-        let base = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                len,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
-                fd.as_fd().as_raw_fd(),
-                0,
-            )
-        };
+        let base =
+            unsafe { libc::mmap(std::ptr::null_mut(), len, protection, libc::MAP_SHARED, fd.as_fd().as_raw_fd(), 0) };
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
         let base = NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mmap returned address 0"))?;
-        Ok(Mapping { base, rows })
+        Ok(Mapping { base, rows, writable })
     }
 
     /// How many rows there are.
     pub fn rows(&self) -> u32 {
         self.rows
+    }
+
+    /// The row, if it may be written.
+    fn writable_row(&self, index: u32) -> Option<RowRef<'_, T>> {
+        self.row(index).filter(|_| self.writable)
     }
 
     fn row(&self, index: u32) -> Option<RowRef<'_, T>> {
@@ -146,7 +157,7 @@ impl<'a, T> RowRef<'a, T> {
 impl Mapping<Ctl> {
     /// Writes an order so that a hook sees all of it or none: each store is ordered after the one before.
     pub fn order(&self, index: u32, generation: u32, command: Command) {
-        let Some(row) = self.row(index) else { return };
+        let Some(row) = self.writable_row(index) else { return };
         let owner = row.atomic32::<{ offset_of!(Ctl, generation) }>();
         let (rate, expiry, link, flags) = match command {
             Command::Follow { rate, expiry, surplus: None } => (rate, expiry, 0, 0),
@@ -165,7 +176,7 @@ impl Mapping<Ctl> {
 
     /// Asks to be told when so many bytes have been acknowledged.
     pub fn mark(&self, index: u32, acked: u64) {
-        if let Some(row) = self.row(index) {
+        if let Some(row) = self.writable_row(index) {
             row.atomic64::<{ offset_of!(Ctl, mark) }>().store(acked, Ordering::Release);
         }
     }
@@ -200,7 +211,7 @@ impl Mapping<Stat> {
 
     /// Takes a row away from an owner that has been silent for long: its next hook call sees another generation.
     pub fn reclaim(&self, index: u32, generation: u32) -> bool {
-        let Some(row) = self.row(index) else { return false };
+        let Some(row) = self.writable_row(index) else { return false };
         let owner = row.atomic32::<{ offset_of!(Stat, generation) }>();
         let next = generation.wrapping_add(1).max(1);
         let taken = owner.compare_exchange(generation, next, Ordering::SeqCst, Ordering::SeqCst).is_ok();
@@ -219,7 +230,7 @@ impl Mapping<Cfg> {
 
     /// Replaces the configuration. Each field is written once; programs may see a mixture for a moment.
     pub fn set(&self, cfg: Cfg) {
-        if let Some(row) = self.row(0) {
+        if let Some(row) = self.writable_row(0) {
             // SAFETY: the row lies inside the mapping; programs only read it.
             unsafe { row.row.write_volatile(cfg) };
         }

@@ -204,6 +204,14 @@ pub enum Error {
     /// A bpf(2) call failed.
     #[error(transparent)]
     Syscall(#[from] sluice_struct_ops::BpfError),
+    /// The process that has the privileges did not do it.
+    #[error("{what}, by the helper: {error}")]
+    Helper {
+        /// What was asked of it, as a verb with its object.
+        what: &'static str,
+        /// Its answer, or why there was none.
+        error: std::io::Error,
+    },
     /// Every tier that was allowed failed.
     #[error("no way to enforce rates works here: {}", reasons.join("; "))]
     NoTier {
@@ -234,7 +242,7 @@ impl Error {
     /// Did the system refuse for want of permission (EPERM, EACCES)?
     pub(crate) fn denied(&self) -> bool {
         match self {
-            Error::File { error, .. } => is_denied(error),
+            Error::File { error, .. } | Error::Helper { error, .. } => is_denied(error),
             Error::Bpf { denied, .. } => *denied,
             Error::StructOps(sluice_struct_ops::Error::Kernel(refused)) | Error::Syscall(refused) => {
                 is_denied(&refused.error)

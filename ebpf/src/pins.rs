@@ -153,6 +153,14 @@ fn make_dir(dir: &Path) -> Result<(), Error> {
     Ok(())
 }
 
+/// Mounts the file system for pins, where it is missing and in its usual place.
+///
+/// # Errors
+/// Why there is none.
+pub fn mount_pins(options: &Options) -> Result<(), Error> {
+    ensure_bpffs(&options.pin_root)
+}
+
 fn ensure_bpffs(root: &Path) -> Result<(), Error> {
     let is_bpffs = || statfs(root).is_ok_and(|s| s.filesystem_type() == BPF_FS_MAGIC);
     if is_bpffs() {
