@@ -31,8 +31,9 @@ pub use c_api::{
     sluice_open, sluice_peer, sluice_peer_sent, sluice_received, sluice_sent, sluice_state, sluice_version,
 };
 pub use ident::{Ident, Pattern, Role, Source, State};
+pub use opening::{open as open_beneath, publisher_of};
 pub use publisher::{Publisher, default_dirs};
 pub use reader::{Liveness, PageError, Reader};
-pub use scan::{Budget, Found, PageKey, Scan, Step, gives_way, most_of};
+pub use scan::{Budget, Found, Opener, PageKey, Scan, Step, gives_way, most_of};
 pub use view::{Iteration, PageView, Peer, PeerKind};
 pub use writer::{Page, PeerSlot, Writer};

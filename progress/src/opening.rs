@@ -20,13 +20,18 @@ type Device = [u32; 2];
 ///
 /// # Errors
 /// `EXDEV` where something is mounted; else the system's.
-pub(crate) fn open(dir: RawFd, name: &CStr) -> io::Result<File> {
+pub fn open(dir: RawFd, name: &CStr) -> io::Result<File> {
     let flags = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC | libc::O_NOCTTY;
     match open_at(dir, name, flags | libc::O_NOATIME) {
         // Only the owner and CAP_FOWNER may ask for no access time.
         Err(error) if error.raw_os_error() == Some(libc::EPERM) => open_at(dir, name, flags),
         other => other,
     }
+}
+
+/// The process that holds the publisher's lock of a page; `None` if nobody does, or nobody of this pid namespace.
+pub fn publisher_of(page: &File) -> Option<u32> {
+    sys::holder_of_byte0(page).ok().flatten().filter(|pid| *pid != 0)
 }
 
 fn open_at(dir: RawFd, name: &CStr, flags: i32) -> io::Result<File> {

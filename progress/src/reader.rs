@@ -191,7 +191,15 @@ impl Reader {
 
     /// As [`Reader::open`], for a name in an open directory; `path` is for messages.
     pub(crate) fn open_at(dir: RawFd, name: &CString, path: PathBuf) -> Result<Reader, PageError> {
-        let file = match opening::open(dir, name) {
+        Reader::of(opening::open(dir, name), path)
+    }
+
+    /// Checks a file that was opened as [`open_beneath`](crate::open_beneath) does; `path` is for messages.
+    ///
+    /// # Errors
+    /// A [`PageError`] that names the file and what is wrong with it.
+    pub(crate) fn of(opened: io::Result<File>, path: PathBuf) -> Result<Reader, PageError> {
+        let file = match opened {
             Ok(file) => file,
             Err(source) => {
                 return Err(match source.raw_os_error() {

@@ -6,6 +6,8 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::{CStr, CString};
+use std::fmt;
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -60,10 +62,13 @@ pub struct Step {
     pub complete: bool,
 }
 
+/// Opens a file of the directory in the place of this process, which may not.
+pub type Opener = Box<dyn Fn(&CStr) -> io::Result<File> + Send>;
+
 /// All pages of one directory.
-#[derive(Debug)]
 pub struct Scan {
     dir: PathBuf,
+    opener: Option<Opener>,
     budget: Budget,
     pass: Option<Pass>,
     pages: BTreeMap<PageKey, Reader>,
@@ -74,11 +79,18 @@ pub struct Scan {
     next_key: u64,
 }
 
+impl fmt::Debug for Scan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scan").field("dir", &self.dir).field("pages", &self.pages).finish_non_exhaustive()
+    }
+}
+
 impl Scan {
     /// Watches `dir`, which need not exist yet.
     pub fn new(dir: impl Into<PathBuf>, budget: Budget) -> Scan {
         Scan {
             dir: dir.into(),
+            opener: None,
             budget,
             pass: None,
             pages: BTreeMap::new(),
@@ -88,6 +100,11 @@ impl Scan {
             refused_now: HashSet::new(),
             next_key: 1,
         }
+    }
+
+    /// From now on files are opened by this, which has to do it as [`open_beneath`](crate::open_beneath) does.
+    pub fn opened_by(&mut self, opener: Opener) {
+        self.opener = Some(opener);
     }
 
     /// The directory that is looked through.
@@ -177,7 +194,10 @@ impl Scan {
 
     fn look_at(&mut self, pass: &Pass, name: CString, found: &mut Vec<Found>) {
         let path = self.dir.join(std::ffi::OsStr::from_bytes(name.as_bytes()));
-        let reader = Reader::open_at(pass.dir.as_raw_fd(), &name, path);
+        let reader = match &self.opener {
+            Some(open) => Reader::of(open(&name), path),
+            None => Reader::open_at(pass.dir.as_raw_fd(), &name, path),
+        };
         match reader.and_then(|reader| self.place_for(reader)) {
             Ok((reader, displaced)) => {
                 if let Some(key) = displaced {
