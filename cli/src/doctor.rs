@@ -7,6 +7,7 @@ mod kernel;
 mod nccl;
 mod network;
 mod places;
+mod privileges;
 mod rdma;
 mod realtime;
 mod running;
@@ -142,6 +143,7 @@ fn look(global: &Global, config: Option<&Path>) -> Vec<Check> {
         checks.extend(network::switches(&snapshot));
         checks.extend(realtime::of_daemon(&snapshot));
         checks.extend(surplus::surplus(&snapshot));
+        checks.push(privileges::of_daemon(&snapshot));
         checks.extend(running::rows(&snapshot));
     }
     checks

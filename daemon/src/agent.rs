@@ -24,7 +24,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use sd_notify::NotifyState;
-use sluice_ebpf::{Tier, sysctl};
+use sluice_ebpf::Tier;
+use sluice_ebpf::sysctl::Change;
 use sluice_formats::problem::Problems;
 use sluice_realtime::{Bound, Realtime, Standing};
 use sluice_schedule::host::Host;
@@ -46,6 +47,7 @@ use crate::interfaces;
 use crate::journal::Journal;
 use crate::logging::Filter;
 use crate::monitor::Haste;
+use crate::privilege::Powers;
 use crate::rdma;
 use crate::service::ServiceManager;
 use crate::starts::{self, Starts};
@@ -72,6 +74,8 @@ pub struct Start {
     pub filter: Arc<Filter>,
     /// The fleet's last word, if this host is in one.
     pub fleet: Option<FleetWord>,
+    /// Who does what takes privileges.
+    pub powers: Powers,
 }
 
 pub struct Agent {
@@ -92,6 +96,7 @@ pub struct Agent {
     keeper: Keeper,
     file: Option<std::path::PathBuf>,
     filter: Arc<Filter>,
+    powers: Powers,
     manager: ServiceManager,
     wake: Option<AsyncFd<OwnedFd>>,
     news: Arc<Notify>,
@@ -143,7 +148,8 @@ pub fn fabric(loaded: &Loaded) -> Result<Fabric, Problems> {
 
 impl Agent {
     async fn serve(start: Start) -> Result<(), StartError> {
-        let Start { loaded, file, mut requests, snapshots, started, peers: listeners, boot, filter, fleet } = start;
+        let Start { loaded, file, mut requests, snapshots, started, peers: listeners, boot, filter, fleet, powers } =
+            start;
         let realtime = Realtime::new(Bound::DECIDING);
         let config = loaded.config.clone();
         let fabric = Rc::new(fabric(&loaded)?);
@@ -155,15 +161,16 @@ impl Agent {
         let by_hand = looping || kept::by_hand(&loaded);
         let fleets = fleet.as_ref().and_then(|word| word.mode).filter(|_| !by_hand).map(commands::mode);
         let mode = if looping { Mode::Bypass } else { fleets.unwrap_or(config.mode) };
-        let opened = enforce::open(&loaded, &fabric, mode).inspect_err(|_| starts.forget());
+        let opened = enforce::open(&loaded, &fabric, mode, &powers).inspect_err(|_| starts.forget());
         let Enforcement { datapath, reasons, adopted } = opened?;
         let journal = Journal::new(&config.node.run_dir);
         if datapath.tier() != Tier::None && config.enforce.sysctls {
             // Nothing is decided yet: here the disk is waited for, and whoever started the loop waits for 30 s at most.
-            journal.apply();
+            journal.apply_by(|| powers.set_sysctls());
         }
         let host = Host::new(settings::brain(&config, &fabric, boot));
         let mut core = Core::new(loaded, host, fabric.clone(), datapath);
+        core.look_by(powers.eyes(), powers.others_eyes());
         let (inbound, mut inbox) = mpsc::channel(INBOX);
         let wall = Wall::new(&config);
         let identity = Arc::new(Identity::new(&config, boot, wall.clone()));
@@ -190,7 +197,7 @@ impl Agent {
         }
         core.note_tier(clock::wall(config.clock.source).0, tier, &reasons);
         core.note_rdma(clock::wall(config.clock.source).0, &rdma::devices(Path::new(rdma::DEVICES)));
-        let facts = Facts::new(&core);
+        let facts = Facts { split: powers.are_split(), ..Facts::new(&core) };
         told::start(&core, &facts, tier, adopted);
         let mut agent = Agent {
             wall,
@@ -208,6 +215,7 @@ impl Agent {
             keeper: Keeper::default(),
             file,
             filter,
+            powers,
             manager: ServiceManager::of_environment(),
             wake: None,
             news,
@@ -360,14 +368,15 @@ impl Agent {
         self.facts.enforcing = wanted;
         self.realtime.pause();
         let fabric = self.core.monitor().fabric.clone();
-        match enforce::open(self.core.loaded(), &fabric, self.core.mode()) {
+        match enforce::open(self.core.loaded(), &fabric, self.core.mode(), &self.powers) {
             Ok(Enforcement { datapath, reasons, .. }) => {
                 let tier = datapath.tier();
                 drop(self.core.replace_datapath(now, datapath));
                 self.core.note_tier(now.wall.0, tier, &reasons);
                 self.listen_to_kernel();
                 if tier != Tier::None && self.core.config().enforce.sysctls {
-                    sysctls::set(&mut self.keeper, &self.journal, sysctl::apply);
+                    let powers = self.powers.clone();
+                    sysctls::set(&mut self.keeper, &self.journal, move || powers.set_sysctls());
                 }
             }
             Err(why) => self.core.note_tier(now.wall.0, Tier::None, &[why.to_string()]),
@@ -409,7 +418,9 @@ impl Agent {
     fn end(&mut self) {
         self.manager.tell(&NotifyState::Stopping);
         let coasting = self.core.coast(clock::monotonic());
-        for left in sysctls::give_back(&mut self.keeper, &self.journal, sysctl::restore) {
+        let powers = self.powers.clone();
+        let restore = move |changes: &[Change]| powers.restore_sysctls(changes);
+        for left in sysctls::give_back(&mut self.keeper, &self.journal, restore) {
             told::sysctl_left(&left);
         }
         self.starts.forget();

@@ -72,4 +72,13 @@ pub enum Command {
     },
     /// Try what the daemon needs of this kernel and undo it; prints JSON.
     Probe,
+    /// Become brain and helper as with privilege.split, try what the brain may not do, and end; prints JSON.
+    Privileges,
+    /// The part with the privileges, which a daemon starts for itself.
+    #[command(hide = true)]
+    Helper {
+        /// Descriptors: socket and desk of the deciding line, socket and desk of the other.
+        #[arg(long, value_delimiter = ',', required = true)]
+        lines: Vec<i32>,
+    },
 }

@@ -54,8 +54,24 @@ pub fn load_to_start(main: Option<&Path>) -> Result<Loaded, Problems> {
     })
 }
 
+/// What the administrator's own files say: the main one and its `sluiced.d`. For who does not believe what a daemon has written
+/// into its state directory.
+///
+/// # Errors
+/// [`Problems`] with everything that is wrong in them.
+pub fn load_administrators(main: Option<&Path>) -> Result<Loaded, Problems> {
+    judge(administrators(read::Reader::default(), main), true)
+}
+
 /// The main file, its `sluiced.d` and that of the state directory, over what was read already.
-fn layers(mut reader: read::Reader, main: Option<&Path>) -> read::Reader {
+fn layers(reader: read::Reader, main: Option<&Path>) -> read::Reader {
+    let mut reader = administrators(reader, main);
+    let kept = reader.config().kept_settings();
+    reader.directory(&kept);
+    reader
+}
+
+fn administrators(mut reader: read::Reader, main: Option<&Path>) -> read::Reader {
     let file = main.unwrap_or(Path::new(DEFAULT_FILE));
     if main.is_some() || file.exists() {
         reader.file(file);
@@ -63,8 +79,6 @@ fn layers(mut reader: read::Reader, main: Option<&Path>) -> read::Reader {
     if let Some(folder) = file.parent() {
         reader.directory(&folder.join("sluiced.d"));
     }
-    let kept = reader.config().kept_settings();
-    reader.directory(&kept);
     reader
 }
 

@@ -27,6 +27,8 @@ use crate::exchange::backoff::random;
 use crate::fleet::Member;
 use crate::http::{self, Listeners, Rules};
 use crate::logging;
+use crate::privilege::Powers;
+use crate::privilege::start::become_two;
 use crate::rundir::{self, RunDirError};
 
 /// Requests to the loop that may wait.
@@ -53,7 +55,18 @@ struct Signals {
 /// Whatever kept it from starting, for people.
 pub fn run(loaded: Loaded, file: Option<PathBuf>) -> anyhow::Result<ExitCode> {
     let config = loaded.config.clone();
+    // Before anything is read that others write, and before there is a second thread.
+    let split = config.privilege.split.then(|| become_two(&loaded, file.as_deref())).transpose()?;
     let filter = Arc::new(logging::start(&config.log));
+    let powers = match split {
+        Some(split) => {
+            split.tell(&loaded);
+            let powers = Powers::of(split.helper.clone());
+            split.watch().context("the thread that watches the helper")?;
+            powers
+        }
+        None => Powers::default(),
+    };
     sluice_logs::abort_on_panic("flows fall back to ordinary congestion control within their orders' life");
     let prepared = rundir::prepare(&config.node.run_dir, &config.progress_dir());
     let _lock = match prepared.and_then(|()| rundir::lock(&config.lock())) {
@@ -90,8 +103,18 @@ pub fn run(loaded: Loaded, file: Option<PathBuf>) -> anyhow::Result<ExitCode> {
     let boot = BootId(random());
     let member = Member::of(&loaded);
     let fleet = member.as_ref().map(Member::word);
-    let start =
-        Start { loaded, file, requests: from_others, snapshots, started, peers, boot, filter: filter.clone(), fleet };
+    let start = Start {
+        loaded,
+        file,
+        requests: from_others,
+        snapshots,
+        started,
+        peers,
+        boot,
+        filter: filter.clone(),
+        fleet,
+        powers,
+    };
     let thread = std::thread::Builder::new()
         .name("loop".into())
         .spawn(move || agent::run(start))

@@ -1,12 +1,13 @@
 //! Opening the data path: what the configuration asks of the kernel side, and what became of it.
 
-use sluice_ebpf::{Datapath, Kernel, Options, Tier};
+use sluice_ebpf::{Datapath, Options, Tier};
 use sluice_schedule::path::LEAST_FLOOR;
 use sluice_schedule::{Nanos, Rate};
 
 use crate::cgroups;
 use crate::config::{Backend, Loaded, Mode, ReleaseTo, Require};
 use crate::fabric::Fabric;
+use crate::privilege::Powers;
 use crate::watch::Watch;
 
 /// A pause shorter than this is no start.
@@ -67,14 +68,15 @@ pub fn options(loaded: &Loaded, fabric: Option<&Fabric>) -> Options {
 ///
 /// # Errors
 /// [`TooLittle`], if `enforce.require` asks for more than works here.
-pub fn open(loaded: &Loaded, fabric: &Fabric, mode: Mode) -> Result<Enforcement, TooLittle> {
+pub fn open(loaded: &Loaded, fabric: &Fabric, mode: Mode, powers: &Powers) -> Result<Enforcement, TooLittle> {
+    let watch = || Box::new(Watch::open(powers.eyes()));
     if mode != Mode::Active {
-        return Ok(Enforcement { datapath: Box::new(Watch::open()), reasons: Vec::new(), adopted: 0 });
+        return Ok(Enforcement { datapath: watch(), reasons: Vec::new(), adopted: 0 });
     }
-    let none = |reasons| Enforcement { datapath: Box::new(Watch::open()), reasons, adopted: 0 };
+    let none = |reasons| Enforcement { datapath: watch(), reasons, adopted: 0 };
     // Without them no job would ever be found.
     let named = cgroups::check(&loaded.config.capture.cgroups).map_err(|why| why.to_string());
-    let kernel = |()| Kernel::open(&options(loaded, Some(fabric))).map_err(|why| why.to_string());
+    let kernel = |()| powers.open(&options(loaded, Some(fabric))).map_err(|why| why.to_string());
     let opened = match named.and_then(kernel) {
         Ok(opened) if opened.tier == Tier::None => none(opened.reasons),
         // Everything opens, and no socket could ever be paced.
@@ -109,11 +111,11 @@ mod tests {
         let mut loaded = Loaded { config: crate::testing::config(0, true), ..Loaded::default() };
         loaded.config.capture.cgroups = vec![Named::Name(dir.path().to_owned())];
         let fabric = crate::testing::fabric(0, &loaded.config);
-        let opened = open(&loaded, &fabric, Mode::Active).expect("nothing is required");
+        let opened = open(&loaded, &fabric, Mode::Active, &Powers::default()).expect("nothing is required");
         assert_eq!((opened.datapath.tier(), opened.adopted), (Tier::None, 0));
         assert!(opened.reasons[0].contains("not a cgroup of v2"), "{:?}", opened.reasons);
         loaded.config.enforce.require = Require::Any;
-        let refused = open(&loaded, &fabric, Mode::Active).err().expect("something is required");
+        let refused = open(&loaded, &fabric, Mode::Active, &Powers::default()).err().expect("something is required");
         assert!(refused.to_string().contains("not a cgroup of v2"), "{refused}");
     }
 }

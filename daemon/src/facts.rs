@@ -24,6 +24,8 @@ pub struct Facts {
     pub kernel: String,
     /// The loop is a real-time thread.
     pub realtime: bool,
+    /// What takes privileges is done by another process.
+    pub split: bool,
     /// Why the clock was last not trusted.
     pub last_refusal: String,
     /// Numbers of flows, where metrics are to tell them apart.

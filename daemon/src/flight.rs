@@ -21,6 +21,7 @@ use sluice_attribution::seen::{Limits, Seen};
 use sluice_schedule::{FlowId, JobId, Nanos};
 
 use crate::monitor::tuple::{NetNs, Tuple};
+use crate::privilege::eyes::SharedEyes;
 use asking::Asking;
 
 /// Slots that wait for the thread at most.
@@ -85,10 +86,11 @@ impl Flight {
     ///
     /// # Errors
     /// When there can be no further thread.
-    pub fn start(kept: Kept, host: &str, slot: Nanos) -> std::io::Result<Flight> {
+    pub fn start(kept: Kept, host: &str, slot: Nanos, eyes: SharedEyes) -> std::io::Result<Flight> {
         let (told, from) = sync_channel(WAITING);
         let (of, host) = (kept.clone(), host.to_owned());
-        let thread = std::thread::Builder::new().name("flight".into()).spawn(move || run(&of, &host, slot, &from))?;
+        let body = move || run(&of, &host, slot, eyes, &from);
+        let thread = std::thread::Builder::new().name("flight".into()).spawn(body)?;
         Ok(Flight { kept, since: None, marks: Vec::new(), told: Some(told), missed: 0, thread: Some(thread) })
     }
 
@@ -114,16 +116,16 @@ impl Flight {
     }
 }
 
-fn run(kept: &Kept, host: &str, slot: Nanos, from: &Receiver<Told>) {
+fn run(kept: &Kept, host: &str, slot: Nanos, eyes: SharedEyes, from: &Receiver<Told>) {
     crate::sys::defer_this_thread();
-    if let Err(error) = record(kept, host, slot, from) {
+    if let Err(error) = record(kept, host, slot, eyes, from) {
         warn(&kept.path, &error);
     }
 }
 
-fn record(kept: &Kept, host: &str, slot: Nanos, from: &Receiver<Told>) -> std::io::Result<()> {
+fn record(kept: &Kept, host: &str, slot: Nanos, eyes: SharedEyes, from: &Receiver<Told>) -> std::io::Result<()> {
     let Some(mut ring) = file::Ring::open(kept, host)? else { return Ok(()) };
-    let mut asking = Asking::new(slot);
+    let mut asking = Asking::new(slot, eyes);
     while let Ok(mut told) = from.recv() {
         asking.complete(&mut told);
         told.seen.bound();

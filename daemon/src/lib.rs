@@ -12,6 +12,7 @@
 //! | `fleet` | what a fleet says through etcd |
 //! | `hops` | by which switches flows go, found by probes |
 //! | `enforce`, `cgroups`, `watch`, `sock_diag`, `journal`, `rundir`, `starts` | the kernel side, whose sockets it takes, looking without it, outside changes, the run directory, crash loops |
+//! | [`privilege`] | with `privilege.split`: a helper that has the privileges, and a brain that has none |
 //! | `poison` | an input that the loop dies of, in builds with debug assertions |
 //! | `stored` | the one writer of small files of state |
 //! | `service` | what the service manager is told |
@@ -54,6 +55,7 @@ mod monitor;
 mod numbers;
 mod own_table;
 mod poison;
+pub mod privilege;
 pub mod probe;
 mod rdma;
 mod recorder;

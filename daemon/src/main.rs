@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use sluiced::args::{Arguments, Check, Command, Form};
 use sluiced::config::{self, Loaded};
-use sluiced::{cleanup, daemon, probe};
+use sluiced::{cleanup, daemon, privilege, probe};
 
 /// Exit status for a configuration that is not valid.
 const EXIT_INVALID: u8 = 2;
@@ -34,6 +34,8 @@ fn main() -> ExitCode {
             cleanup::run(&lenient(file), cleanup::Options { dry_run, force, expired })
         }
         Some(Command::Probe) => probe::run(&lenient(file)),
+        Some(Command::Privileges) => privilege::tried::run(&lenient(file), file),
+        Some(Command::Helper { lines }) => privilege::start::help(&lines, file),
     }
 }
 

@@ -69,6 +69,7 @@ use sluice_schedule::{
 use crate::cgroups;
 use crate::config::{Config, JobSource};
 use crate::fabric::{By, Fabric};
+use crate::privilege::eyes::{self, SharedEyes};
 use discovery::{Discovery, Settings};
 pub use events::Haste;
 pub use jobs::Job;
@@ -113,6 +114,9 @@ pub struct Monitor {
     reaped: Nanos,
     discovery: Discovery,
     plans: Plans,
+    /// See for the deciding loop, and for those who look beside it.
+    eyes: SharedEyes,
+    others_eyes: SharedEyes,
     allowed: Vec<JobSource>,
     /// May `/proc/PID/environ` be read?
     environ: bool,
@@ -165,6 +169,8 @@ impl Monitor {
             reaped: Nanos::ZERO,
             discovery: Discovery::new(settings(config)),
             plans: Plans::new(config.topology.clone(), Nanos::from_millis(config.slot.length_ms)),
+            eyes: eyes::own(),
+            others_eyes: eyes::own(),
             allowed: config.capture.jobs.clone(),
             environ: config.capture.environ,
             users_apart: config.capture.users_apart,
@@ -185,6 +191,20 @@ impl Monitor {
             progress: Vec::new(),
             received_before: Bytes::ZERO,
         }
+    }
+
+    /// From now on looks by these eyes, and who looks beside it by the others. To be said before anything is looked at.
+    pub fn look_by(&mut self, eyes: SharedEyes, others: SharedEyes) {
+        if let Some(opener) = eyes.pages() {
+            self.scan.opened_by(opener);
+        }
+        self.plans.eyes = others.clone();
+        (self.eyes, self.others_eyes) = (eyes, others);
+    }
+
+    /// The eyes of those who look beside the deciding loop.
+    pub fn others_eyes(&self) -> SharedEyes {
+        self.others_eyes.clone()
     }
 
     /// Takes over what a reload may change.
@@ -366,7 +386,7 @@ impl Monitor {
         }
         if let (Some(named), Following::Nothing) = (&process.plan, &job.following) {
             job.following = match process.uid.filter(|_| process.rank.is_some()) {
-                Some(uid) => self.plans.ask(id, named, uid, process.ranks),
+                Some(uid) => self.plans.ask(id, named, [process.pid.unwrap_or_default(), uid], process.ranks),
                 None => Following::Refused("a plan needs a progress page with ranks, and the job has none".into()),
             };
         }
@@ -412,7 +432,7 @@ impl Monitor {
 }
 
 /// What the thread that looks for sockets is told.
-fn settings(config: &Config) -> Settings {
+pub(crate) fn settings(config: &Config) -> Settings {
     Settings {
         threshold: config.threshold(),
         environ: config.capture.environ,

@@ -102,6 +102,7 @@ fn daemon(core: &Core, facts: &Facts) -> Daemon {
         surplus: core.config().schedule.surplus.word().into(),
         ready: facts.ready,
         realtime: facts.realtime,
+        split: facts.split,
         config_hash: facts.config_hash,
         config_files: core.loaded().files.iter().map(|file| file.display().to_string()).collect(),
         reload_ok: facts.reload_ok,

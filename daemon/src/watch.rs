@@ -13,6 +13,7 @@ use sluice_schedule::{Nanos, Rate};
 
 use crate::clock::monotonic;
 use crate::monitor::namespaces;
+use crate::privilege::eyes::{Eyes, SharedEyes, diag_for};
 use crate::sock_diag::{self, DiagSocket};
 
 /// The least time between two looks.
@@ -28,8 +29,8 @@ struct Watched {
 }
 
 /// The connections that are looked at.
-#[derive(Default)]
 pub struct Watch {
+    eyes: SharedEyes,
     looked: Nanos,
     rows: RefCell<BTreeMap<u32, Watched>>,
     events: Vec<SocketEvent>,
@@ -38,13 +39,13 @@ pub struct Watch {
 
 impl Watch {
     /// Watches nothing yet.
-    pub fn open() -> Watch {
-        Watch::default()
+    pub fn open(eyes: SharedEyes) -> Watch {
+        Watch { eyes, looked: Nanos::ZERO, rows: RefCell::default(), events: Vec::new(), next: 0 }
     }
 }
 
 /// Those of these connections that are still there, by cookie. Each lies in the namespace of its process.
-fn look(wanted: &[Wanted]) -> HashMap<u64, DiagSocket> {
+fn look(eyes: &dyn Eyes, wanted: &[Wanted]) -> HashMap<u64, DiagSocket> {
     let mut by_process: BTreeMap<u32, Vec<(SocketAddrV6, SocketAddrV6)>> = BTreeMap::new();
     for wanted in wanted {
         by_process.entry(wanted.pid).or_default().push((wanted.local, wanted.remote));
@@ -52,21 +53,19 @@ fn look(wanted: &[Wanted]) -> HashMap<u64, DiagSocket> {
     let own = namespaces::of(std::process::id());
     let mut seen = HashMap::new();
     for (pid, ends) in by_process {
-        let find = || {
-            let netlink = sock_diag::open().inspect_err(warn).ok()?;
-            Some(
-                ends.iter()
-                    .filter_map(|(local, remote)| sock_diag::find(&netlink, *local, *remote))
-                    .collect::<Vec<_>>(),
-            )
-        };
-        let found = if namespaces::of(pid) == own { find() } else { namespaces::within(pid, find).ok().flatten() };
-        seen.extend(found.unwrap_or_default().into_iter().map(|socket| (socket.cookie, socket)));
+        let netns = eyes.netns(pid);
+        let opened = diag_for(eyes, pid, netns);
+        if netns == own {
+            let _ = opened.as_ref().inspect_err(|error| warn(error));
+        }
+        let Ok(netlink) = opened else { continue };
+        let found = ends.iter().filter_map(|(local, remote)| sock_diag::find(&netlink, *local, *remote));
+        seen.extend(found.map(|socket| (socket.cookie, socket)));
     }
     seen
 }
 
-fn warn(error: &nix::Error) {
+fn warn(error: &std::io::Error) {
     tracing::warn!(
         event = "sock-diag",
         %error,
@@ -92,7 +91,7 @@ impl Datapath for Watch {
         self.looked = now;
         let mut rows = self.rows.borrow_mut();
         let wanted: Vec<Wanted> = rows.values().map(|watched| watched.wanted).collect();
-        let seen = look(&wanted);
+        let seen = look(&*self.eyes, &wanted);
         rows.retain(|_, watched| match seen.get(&watched.wanted.cookie) {
             Some(seen) => {
                 let known = &watched.last.stats;
@@ -102,7 +101,7 @@ impl Datapath for Watch {
                 true
             }
             None => {
-                out.push(event(SocketEventKind::Closed, watched));
+                out.push(event(&*self.eyes, SocketEventKind::Closed, watched));
                 false
             }
         });
@@ -112,8 +111,11 @@ impl Datapath for Watch {
     }
     fn order_with(&mut self, _row: Row, _rate: Rate, _surplus: Option<Allowance>, _expires: Nanos) {}
     fn release(&mut self, _row: Row) {}
+    fn enters(&self) -> bool {
+        true
+    }
     fn capture(&mut self, wanted: &[Wanted]) -> Vec<Taking> {
-        let (seen, now) = (look(wanted), monotonic());
+        let (seen, now) = (look(&*self.eyes, wanted), monotonic());
         let mut rows = self.rows.borrow_mut();
         let mut taken = Vec::with_capacity(wanted.len());
         for wanted in wanted {
@@ -125,7 +127,7 @@ impl Datapath for Watch {
                     let row = Row { index: self.next, generation: 1 };
                     let last = DiagSocket { stats: FlowStats { updated: now, ..seen.stats }, ..*seen };
                     let watched = Watched { row, wanted: *wanted, last };
-                    self.events.push(event(SocketEventKind::Opened, &watched));
+                    self.events.push(event(&*self.eyes, SocketEventKind::Opened, &watched));
                     rows.insert(row.index, watched);
                     Ok(())
                 }
@@ -136,9 +138,9 @@ impl Datapath for Watch {
     }
 }
 
-fn event(kind: SocketEventKind, watched: &Watched) -> SocketEvent {
+fn event(eyes: &dyn Eyes, kind: SocketEventKind, watched: &Watched) -> SocketEvent {
     let Watched { row, wanted, last } = watched;
-    let netns = namespaces::of(wanted.pid).unwrap_or_default().0;
+    let netns = eyes.netns(wanted.pid).unwrap_or_default().0;
     SocketEvent { kind, row: *row, cookie: last.cookie, local: last.local, remote: last.remote, uid: last.uid, netns }
 }
 
@@ -177,7 +179,7 @@ mod tests {
             rate: Rate::ZERO,
             expires: Nanos::ZERO,
         };
-        let mut watch = Watch::open();
+        let mut watch = Watch::open(crate::privilege::eyes::own());
         let nobody = Wanted { cookie: u64::MAX, remote: end("127.0.0.1:1".parse().expect("valid")), ..wanted };
         let results: Vec<_> = watch.capture(&[wanted, nobody]).iter().map(|taking| taking.result).collect();
         assert_eq!(results, [Ok(()), Err(NotTaken::Gone)]);

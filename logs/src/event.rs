@@ -90,6 +90,11 @@ events! {
     GnmiEnded, "gnmi-ended", WARN, Switch, "a gNMI target tells nothing any more; it is asked again";
     GnmiMalformed, "gnmi-malformed", WARN, Switch, "a counter of a gNMI target cannot be read";
     HelloRefused, "hello-refused", WARN, Switch, "a host was refused";
+    HelperEnded, "helper-ended", ERROR, Host, "the helper has ended, and the brain ends with it";
+    HelperEntered, "helper-entered", INFO, Host, "the helper has found a job's process in another network namespace, which may be looked into from now on";
+    HelperOpened, "helper-opened", INFO, Host, "the helper has loaded or adopted the kernel's programs and lent their maps";
+    HelperReady, "helper-ready", INFO, Host, "the helper has confined itself and serves the brain";
+    HelperRefused, "helper-refused", WARN, Host, "the helper did not do what the brain asked; told at the first, second, fourth, eighth time and so on";
     HostOverQuota, "host-over-quota", WARN, Both, "a host asked for more than its quota and is not listened to for a while";
     HttpFailed, "http-failed", ERROR, Switch, "health and metrics are no longer served";
     IterationLearned, "iteration-learned", INFO, Host, "how long a job computes and what it sends were found";
@@ -128,6 +133,8 @@ events! {
     Socket, "socket", WARN, Host, "the Unix socket for commands cannot be opened";
     SocketsCaptured, "sockets-captured", INFO, Host, "sockets of jobs were captured";
     Start, "start", INFO, Both, "the program runs, with all that matters in one line";
+    Split, "split", INFO, Host, "with privilege.split: who the brain runs as, and the helper's pid";
+    SplitUser, "split-user", WARN, Host, "the brain's user is missing, and it runs as nobody";
     StateFileUnwritten, "state-file-unwritten", WARN, Host, "a small file for the next start cannot be written";
     Stop, "stop", INFO, Both, "the program ends in order";
     Suppressed, "suppressed", INFO, Both, "how many lines were left out, and of which events";

@@ -136,6 +136,8 @@ pub struct Daemon {
     pub ready: bool,
     /// The deciding loop is a real-time thread.
     pub realtime: bool,
+    /// What takes privileges is done by a helper; the daemon itself has none.
+    pub split: bool,
     /// Low 48 bits of the hash of the effective configuration.
     pub config_hash: u64,
     /// The files it came from.

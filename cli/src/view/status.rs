@@ -73,7 +73,8 @@ fn lines(snapshot: &Snapshot) -> Vec<(&'static str, String)> {
     }));
     let cost = &snapshot.cost;
     let class = if snapshot.daemon.realtime { ", decides in a real-time thread" } else { "" };
-    lines.push(("cost", format!("{} of a core, {}{class}", percent(cost.cpu_ratio), bytes(cost.rss_bytes))));
+    let split = if snapshot.daemon.split { ", privileges with a helper" } else { "" };
+    lines.push(("cost", format!("{} of a core, {}{class}{split}", percent(cost.cpu_ratio), bytes(cost.rss_bytes))));
     lines
 }
 

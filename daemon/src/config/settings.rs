@@ -145,6 +145,10 @@ settings! {
         tls_name: Option<String> = None, "", Rule::Any, true, "The name in etcd's certificate, if it is not the endpoint's.";
         plaintext: bool = false, "", Rule::Any, true, "Speak to an etcd beyond loopback without TLS: whoever is on the way can then set this host's mode.";
     }
+    [privilege: Privilege] {
+        split: bool = false, "", Rule::Any, true, "Two processes: a helper with the privileges, which reads nothing from the network, and a brain without any; see docs/privileges.md.";
+        user: String = "sluice".into(), "", Rule::Any, true, "With split and started as root: whom the brain runs as; nobody where there is no such user.";
+    }
     [control: Control] {
         group: String = "sluice".into(), "", Rule::Any, false, "Group whose members may change the mode.";
     }

@@ -53,7 +53,7 @@ impl Core {
         self.end_flight();
         let Some(kept) = kept else { return };
         let file = kept.path.display().to_string();
-        match Flight::start(kept, &self.config.node.name, self.config.slot_length()) {
+        match Flight::start(kept, &self.config.node.name, self.config.slot_length(), self.monitor.others_eyes()) {
             Ok(flight) => {
                 tracing::info!(event = "flight", file, "the last minutes of this host's jobs are recorded");
                 self.flight = Some(flight);

@@ -58,8 +58,11 @@ impl Core {
         let mut taken = Vec::new();
         for (netns, wanted) in by_namespace {
             let pid = wanted.first().map_or(0, |wanted| wanted.pid);
-            // Watching enters namespaces itself.
-            if self.datapath.tier() == Tier::None || own == Some(netns) || netns == NetNs::default() {
+            if self.datapath.enters()
+                || self.datapath.tier() == Tier::None
+                || own == Some(netns)
+                || netns == NetNs::default()
+            {
                 taken.extend(self.datapath.capture(&wanted));
                 continue;
             }

@@ -9,8 +9,8 @@ use sluice_schedule::{Bytes, Nanos, Rate};
 
 use super::{Connection, Told, limits};
 use crate::clock::{monotonic, thread_cpu};
-use crate::monitor::namespaces;
-use crate::monitor::tuple::{NetNs, Place, Tuple};
+use crate::monitor::tuple::{Place, Tuple};
+use crate::privilege::eyes::{SharedEyes, diag_for};
 use crate::sock_diag::{self, limits::Limited};
 
 /// This part of a slot may be spent on asking.
@@ -44,15 +44,15 @@ struct Known {
 /// What was asked so far.
 pub(super) struct Asking {
     slot: Nanos,
-    own: Option<NetNs>,
+    eyes: SharedEyes,
     /// Looked up thousands of times a second, which the standard library's hash makes a sixth of the recorder's time.
     known: HashMap<Place, Known, RandomState>,
     buffer: Vec<u8>,
 }
 
 impl Asking {
-    pub fn new(slot: Nanos) -> Asking {
-        Asking { slot, own: namespaces::of(std::process::id()), known: HashMap::default(), buffer: vec![0; ANSWER] }
+    pub fn new(slot: Nanos, eyes: SharedEyes) -> Asking {
+        Asking { slot, eyes, known: HashMap::default(), buffer: vec![0; ANSWER] }
     }
 
     /// Asks, and puts what is known into the slot.
@@ -157,23 +157,16 @@ impl Asking {
         for netns in order {
             let list = by_namespace.remove(&netns).unwrap_or_default();
             let Some(pid) = list.first().map(|connection| connection.pid) else { continue };
-            let mut look = || {
-                let Ok(netlink) = sock_diag::open() else { return };
-                for connection in &list {
-                    if asked >= LEAST && asked.is_multiple_of(LEAST) && thread_cpu().minus(began) > bound {
-                        return;
-                    }
-                    asked += 1;
-                    let (local, remote) = ends(&connection.tuple);
-                    let found = sock_diag::limits::ask(&netlink, local, remote, &mut self.buffer);
-                    note(&mut self.known, place(connection), found);
+            // Where it may not be entered, the thread that looks for jobs has said so.
+            let Ok(netlink) = diag_for(&*self.eyes, pid, Some(netns)) else { continue };
+            for connection in &list {
+                if asked >= LEAST && asked.is_multiple_of(LEAST) && thread_cpu().minus(began) > bound {
+                    break;
                 }
-            };
-            if self.own == Some(netns) {
-                look();
-            } else {
-                // Where it may not be entered, the thread that looks for jobs has said so.
-                let _ = namespaces::within(pid, look);
+                asked += 1;
+                let (local, remote) = ends(&connection.tuple);
+                let found = sock_diag::limits::ask(&netlink, local, remote, &mut self.buffer);
+                note(&mut self.known, place(connection), found);
             }
         }
         if self.known.len() > MAX_KNOWN {

@@ -15,14 +15,15 @@ use std::time::Duration;
 use sluice_schedule::{Bytes, Nanos};
 
 use super::environ::Environ;
-use super::holders::{self, cgroup_of, sockets_of};
-use super::namespaces::{Namespaces, Uncovered, of, within};
+use super::holders::{self, cgroup_of};
+use super::namespaces::{Namespaces, Uncovered};
 use super::sockets::Known;
 use super::tracked::{Identity, Tracked, directions};
 use super::tuple::{NetNs, Place, Tuple};
 use crate::cgroups;
 use crate::clock::monotonic;
 use crate::config::JobSource;
+use crate::privilege::eyes::{Eyes, SharedEyes, diag_for};
 use crate::sock_diag::{self, DiagSocket};
 
 /// Questions and answers that may wait.
@@ -116,7 +117,7 @@ impl Discovery {
     }
 
     /// Starts the thread, once. `wake` is called when it has news.
-    pub fn start(&mut self, wake: Wake) {
+    pub fn start(&mut self, eyes: SharedEyes, wake: Wake) {
         if self.thread.is_some() {
             return;
         }
@@ -124,7 +125,7 @@ impl Discovery {
         let (news, to_daemon) = sync_channel(MAX_WAITING);
         let thread = std::thread::Builder::new().name("discovery".into());
         let settings = self.settings.clone();
-        if thread.spawn(move || Thread::new(settings, news, wake).run(&from_daemon)).is_ok() {
+        if thread.spawn(move || Thread::new(settings, eyes, news, wake).run(&from_daemon)).is_ok() {
             self.thread = Some((questions, to_daemon));
         }
     }
@@ -186,6 +187,7 @@ struct Ended;
 
 struct Thread {
     settings: Settings,
+    eyes: SharedEyes,
     news: SyncSender<News>,
     wake: Wake,
     namespaces: Namespaces,
@@ -194,9 +196,10 @@ struct Thread {
 }
 
 impl Thread {
-    fn new(settings: Settings, news: SyncSender<News>, wake: Wake) -> Thread {
+    fn new(settings: Settings, eyes: SharedEyes, news: SyncSender<News>, wake: Wake) -> Thread {
         let tracked = Tracked::new(settings.threshold);
-        Thread { settings, news, wake, namespaces: Namespaces::default(), uncovered: Uncovered::default(), tracked }
+        let (namespaces, uncovered) = (Namespaces::default(), Uncovered::default());
+        Thread { settings, eyes, news, wake, namespaces, uncovered, tracked }
     }
 
     fn run(mut self, questions: &Receiver<Question>) {
@@ -244,15 +247,16 @@ impl Thread {
         if !looks {
             return Ok(());
         }
-        let settings = &self.settings;
-        let is_jobs = |pid| names_a_job(settings, pid);
-        let refused = self.namespaces.each(now, is_jobs, |netns, pid, seen| tracked.look(now, netns, pid, seen));
+        let (settings, eyes) = (&self.settings, &*self.eyes);
+        let is_jobs = |pid| names_a_job(settings, eyes, pid);
+        let refused = self.namespaces.each(now, eyes, is_jobs, |netns, pid, seen| tracked.look(now, netns, pid, seen));
         let mut out = Vec::new();
         if refused != self.uncovered {
             self.uncovered.clone_from(&refused);
             out.push(News::Uncovered(refused));
         }
-        tracked.end(now, holders::holders, |pid, tuple| identify(settings, pid, tuple), &mut out);
+        let holders = |wanted: &mut _| holders::holders(eyes, wanted);
+        tracked.end(now, holders, |pid, tuple| identify(settings, eyes, pid, tuple), &mut out);
         out.into_iter().try_for_each(|news| self.tell(news))
     }
 
@@ -265,7 +269,7 @@ impl Thread {
         }
         for (pid, sockets) in by_process {
             let tuples: Vec<Tuple> = sockets.iter().map(|(_, tuple)| *tuple).collect();
-            for seen in find_in(pid, &tuples) {
+            for seen in find_in(&*self.eyes, pid, &tuples) {
                 self.tracked.look_closely(now, &seen);
             }
         }
@@ -279,15 +283,16 @@ impl Thread {
                 Ok(())
             }
             Question::Sockets { pid, tuples } => {
-                let Some(netns) = of(pid) else { return Ok(()) };
-                let known: Vec<Known> = find_in(pid, &tuples).iter().map(|seen| known(seen, netns, pid)).collect();
+                let Some(netns) = self.eyes.netns(pid) else { return Ok(()) };
+                let known: Vec<Known> =
+                    find_in(&*self.eyes, pid, &tuples).iter().map(|seen| known(seen, netns, pid)).collect();
                 if known.is_empty() { Ok(()) } else { self.tell(News::Known(known)) }
             }
             Question::Process(pid) => {
-                let Some(netns) = of(pid) else { return Ok(()) };
-                let own = sockets_of(pid);
-                let all = inside(pid, netns, || sock_diag::open().map(|netlink| sock_diag::dump(&netlink)));
-                let seen = all.and_then(Result::ok).unwrap_or_default();
+                let Some(netns) = self.eyes.netns(pid) else { return Ok(()) };
+                let own = self.eyes.sockets(pid);
+                let netlink = diag_for(&*self.eyes, pid, Some(netns));
+                let seen = netlink.map(|netlink| sock_diag::dump(&netlink)).unwrap_or_default();
                 let held = seen.iter().filter(|seen| own.contains(&u64::from(seen.inode))).map(|seen| {
                     let moved = (seen.stats.acked.plus(seen.stats.queued).0, seen.received.0);
                     let (sends, receives) = directions(moved);
@@ -305,25 +310,17 @@ fn known(seen: &DiagSocket, netns: NetNs, pid: u32) -> Known {
 }
 
 /// Those of these connections that a process's namespace has.
-fn find_in(pid: u32, tuples: &[Tuple]) -> Vec<DiagSocket> {
+fn find_in(eyes: &dyn Eyes, pid: u32, tuples: &[Tuple]) -> Vec<DiagSocket> {
     let end = |(ip, port): ([u8; 16], u16)| SocketAddrV6::new(ip.into(), port, 0, 0);
-    let find = || {
-        let netlink = sock_diag::open().ok()?;
-        let all = tuples.iter().filter_map(|tuple| sock_diag::find(&netlink, end(tuple.local), end(tuple.remote)));
-        Some(all.collect())
-    };
-    of(pid).and_then(|netns| inside(pid, netns, find)).flatten().unwrap_or_default()
-}
-
-/// Calls this in the namespace of a process; the own one needs no privilege.
-fn inside<R>(pid: u32, netns: NetNs, call: impl FnOnce() -> R) -> Option<R> {
-    if of(std::process::id()) == Some(netns) { Some(call()) } else { within(pid, call).ok() }
+    let Some(netns) = eyes.netns(pid) else { return Vec::new() };
+    let Ok(netlink) = diag_for(eyes, pid, Some(netns)) else { return Vec::new() };
+    tuples.iter().filter_map(|tuple| sock_diag::find(&netlink, end(tuple.local), end(tuple.remote))).collect()
 }
 
 /// Is a process one for which the connections of its namespace are looked at?
-fn names_a_job(settings: &Settings, pid: u32) -> bool {
+pub(crate) fn names_a_job(settings: &Settings, eyes: &dyn Eyes, pid: u32) -> bool {
     declared(settings, pid).is_some()
-        || settings.environ && Environ::of(pid).is_some_and(|environ| !environ.job_id.is_empty())
+        || settings.environ && eyes.environ(pid).is_some_and(|environ| !environ.job_id.is_empty())
 }
 
 /// The cgroup of a process, if the operator says that it is one of jobs.
@@ -334,8 +331,8 @@ fn declared(settings: &Settings, pid: u32) -> Option<PathBuf> {
 
 /// Whose the connections of a process are, by what the operator says and by its environment. `None`: it is gone, or may not
 /// be looked at.
-fn identify(settings: &Settings, pid: u32, tuple: &Tuple) -> Option<Identity> {
-    let mut environ = if settings.environ { Environ::of(pid)? } else { Environ::default() };
+fn identify(settings: &Settings, eyes: &dyn Eyes, pid: u32, tuple: &Tuple) -> Option<Identity> {
+    let mut environ = if settings.environ { eyes.environ(pid)? } else { Environ::default() };
     let listed = |port: u16| settings.ports.iter().any(|range| range.contains(&port));
     let port = [tuple.remote.1, tuple.local.1].into_iter().find(|port| listed(*port));
     let declared = declared(settings, pid);

@@ -17,6 +17,33 @@ pub(crate) const MAX_BYTES: u64 = 64 << 10;
 const MAX_PATH: usize = 4096;
 /// Ranks that may be listed by name.
 const MAX_RANKS: usize = 4096;
+/// Every key that is read.
+const KEYS: [&str; 24] = [
+    "SLUICE_JOB_ID",
+    "SLURM_JOB_ID",
+    "DMLC_PS_ROOT_URI",
+    "DMLC_PS_ROOT_PORT",
+    "TORCHELASTIC_RUN_ID",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "PMIX_NAMESPACE",
+    "HOROVOD_GLOO_RENDEZVOUS_ADDR",
+    "HOROVOD_GLOO_RENDEZVOUS_PORT",
+    "RANK",
+    "OMPI_COMM_WORLD_RANK",
+    "HOROVOD_RANK",
+    "PMI_RANK",
+    "SLURM_PROCID",
+    "WORLD_SIZE",
+    "OMPI_COMM_WORLD_SIZE",
+    "HOROVOD_SIZE",
+    "PMI_SIZE",
+    "SLURM_NTASKS",
+    "DMLC_ROLE",
+    "SLUICE_PLAN",
+    "SLUICE_PLAN_RANKS",
+    "SLUICE_PLAN_COLLECTIVE",
+];
 
 /// The plan that a process names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,18 +70,39 @@ pub struct Environ {
     pub plan: Option<PlanName>,
 }
 
+/// The bytes of a process's environment, as many as are read.
+fn bytes_of(pid: u32) -> std::io::Result<Vec<u8>> {
+    let file = std::fs::File::open(format!("/proc/{pid}/environ"))?;
+    let mut bytes = Vec::new();
+    file.take(MAX_BYTES).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The entries of a process's environment that [`Environ::parse`] reads, and none of the others, which are nobody's business.
+///
+/// # Errors
+/// The system's, if it may not be read or is gone.
+pub fn of_jobs(pid: u32) -> std::io::Result<Vec<u8>> {
+    Ok(kept(&bytes_of(pid)?))
+}
+
+fn kept(bytes: &[u8]) -> Vec<u8> {
+    let key =
+        |entry: &[u8]| entry.iter().position(|byte| *byte == b'=').and_then(|end| entry.get(..end).map(<[u8]>::to_vec));
+    let is_ours = |entry: &&[u8]| key(entry).is_some_and(|key| KEYS.iter().any(|known| known.as_bytes() == key));
+    bytes.split(|byte| *byte == 0).filter(is_ours).collect::<Vec<_>>().join(&0)
+}
+
 impl Environ {
     /// Of a process of this pid namespace. `None` if it may not be read or is gone.
     pub fn of(pid: u32) -> Option<Environ> {
-        let file = std::fs::File::open(format!("/proc/{pid}/environ")).ok()?;
-        let mut bytes = Vec::new();
-        file.take(MAX_BYTES).read_to_end(&mut bytes).ok()?;
-        Some(Environ::parse(&bytes))
+        Some(Environ::parse(&bytes_of(pid).ok()?))
     }
 
     /// Of the bytes of an `environ` file.
     pub fn parse(bytes: &[u8]) -> Environ {
         let raw = |key: &str| -> &[u8] {
+            debug_assert!(KEYS.contains(&key), "{key} is not among those that a helper passes on");
             let mut entries = bytes.split(|byte| *byte == 0);
             let found = entries.find_map(|entry| entry.strip_prefix(key.as_bytes())?.strip_prefix(b"="));
             found.unwrap_or_default()
@@ -140,6 +188,15 @@ mod tests {
         let mpi = Environ::parse(b"PMIX_NAMESPACE=2871132161\0OMPI_COMM_WORLD_RANK=1\0OMPI_COMM_WORLD_SIZE=3\0");
         assert_eq!((mpi.job_id.as_str(), mpi.source, mpi.rank, mpi.ranks), ("2871132161", JobSource::Mpi, Some(1), 3));
         assert_eq!(Environ::parse(b"PATH=/bin\0XSLUICE_JOB_ID=no\0"), Environ::default());
+    }
+
+    #[test]
+    fn what_a_helper_passes_on_says_the_same_and_nothing_else() {
+        let all: Vec<u8> = KEYS.iter().flat_map(|key| format!("{key}=7\0").into_bytes()).collect();
+        let secret = [&all[..], b"AWS_SECRET_ACCESS_KEY=x\0XRANK=3\0RANKX=4\0=RANK\0RANK\0"].concat();
+        assert_eq!(Environ::parse(&kept(&secret)), Environ::parse(&secret));
+        assert_eq!(kept(&secret), all[..all.len() - 1]);
+        assert!(kept(b"HOME=/root\0").is_empty() && kept(b"").is_empty());
     }
 
     #[test]

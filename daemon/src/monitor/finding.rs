@@ -14,7 +14,7 @@ use super::{Monitor, ProcessKey};
 impl Monitor {
     /// Begins to look for jobs without a page.
     pub fn discover(&mut self, wake: Wake) {
-        self.discovery.start(wake);
+        self.discovery.start(self.others_eyes.clone(), wake);
     }
 
     /// Takes the news of [`super::discovery`] in, and asks about sockets of pages that are full.

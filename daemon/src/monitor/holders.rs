@@ -4,12 +4,14 @@ use std::collections::{BTreeSet, HashMap};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use crate::privilege::eyes::Eyes;
+
 /// Sockets by inode, with their owner.
 pub type Wanted = HashMap<u64, u32>;
 
 /// Which processes have these sockets open, by inode; each must belong to the socket's owner. One walk answers all, and
 /// what was found is no longer wanted.
-pub fn holders(wanted: &mut Wanted) -> HashMap<u64, u32> {
+pub fn holders(eyes: &dyn Eyes, wanted: &mut Wanted) -> HashMap<u64, u32> {
     let mut found = HashMap::new();
     for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
         if wanted.is_empty() {
@@ -20,7 +22,7 @@ pub fn holders(wanted: &mut Wanted) -> HashMap<u64, u32> {
         if !wanted.values().any(|uid| *uid == owner) {
             continue;
         }
-        for inode in sockets_of(pid) {
+        for inode in eyes.sockets(pid) {
             if wanted.get(&inode) == Some(&owner) {
                 wanted.remove(&inode);
                 found.insert(inode, pid);

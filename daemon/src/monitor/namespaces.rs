@@ -1,7 +1,7 @@
 //! The network namespaces in which jobs run: this daemon's own, and those of containers.
 //!
 //! Entering another one needs CAP_SYS_ADMIN; without it the flows of containers are left as they are, and a condition says
-//! so. No descriptor of a namespace outlives the look into it, so that none is kept alive by being watched. So many are
+//! so. No socket of a namespace outlives the look into it, so that none is kept alive by being watched. So many are
 //! looked into and no more; a user who makes more of them than others gives way to those.
 
 use std::collections::HashMap;
@@ -14,6 +14,7 @@ use sluice_progress::{gives_way, most_of};
 use sluice_schedule::Nanos;
 
 use super::tuple::NetNs;
+use crate::privilege::eyes::{Eyes, diag_for};
 use crate::sock_diag::{self, DiagSocket};
 
 /// New processes are looked for this often.
@@ -55,24 +56,29 @@ impl Namespaces {
     pub fn each(
         &mut self,
         now: Nanos,
+        eyes: &dyn Eyes,
         is_jobs: impl Fn(u32) -> bool,
         mut take: impl FnMut(NetNs, u32, &DiagSocket),
     ) -> Uncovered {
-        let mut dump = |netns: NetNs, pid: u32| match sock_diag::open() {
-            Ok(netlink) => sock_diag::dump(&netlink).iter().for_each(|seen| take(netns, pid, seen)),
-            Err(error) => tracing::debug!(event = "sock-diag", %error, "sockets are not seen"),
+        let mut dump = |netns: NetNs, pid: u32| {
+            let netlink = diag_for(eyes, pid, Some(netns))?;
+            sock_diag::dump(&netlink).iter().for_each(|seen| take(netns, pid, seen));
+            Ok(())
         };
-        dump(of(std::process::id()).unwrap_or_default(), std::process::id());
+        let own: io::Result<()> = dump(of(std::process::id()).unwrap_or_default(), std::process::id());
+        if let Err(error) = own {
+            tracing::debug!(event = "sock-diag", %error, "sockets are not seen");
+        }
         if self.listed.is_none_or(|at| now.minus(at) >= LIST_EVERY) {
             self.listed = Some(now);
-            self.list(is_jobs);
+            self.list(eyes, is_jobs);
         }
         let mut uncovered = Uncovered::default();
         self.foreign.retain(|namespace, Inside { pid, .. }| {
-            if of(*pid) != Some(*namespace) {
+            if eyes.netns(*pid) != Some(*namespace) {
                 return false;
             }
-            if let Err(error) = within(*pid, || dump(*namespace, *pid)) {
+            if let Err(error) = dump(*namespace, *pid) {
                 uncovered = Uncovered { count: uncovered.count + 1, why: error.to_string() };
             }
             true
@@ -80,7 +86,7 @@ impl Namespaces {
         uncovered
     }
 
-    fn list(&mut self, is_jobs: impl Fn(u32) -> bool) {
+    fn list(&mut self, eyes: &dyn Eyes, is_jobs: impl Fn(u32) -> bool) {
         let own = of(std::process::id());
         let mut living = HashMap::new();
         for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
@@ -94,7 +100,7 @@ impl Namespaces {
             }
             living.insert(pid, looks.saturating_add(1).min(LOOKS));
             if looks < LOOKS
-                && let Some(namespace) = of(pid).filter(|namespace| Some(*namespace) != own)
+                && let Some(namespace) = eyes.netns(pid).filter(|namespace| Some(*namespace) != own)
                 && !self.foreign.contains_key(&namespace)
                 && is_jobs(pid)
                 && let Some(passed) = self.look_into(namespace, Inside { pid, uid })

@@ -54,7 +54,7 @@ impl Monitor {
 
     pub(super) fn page_appeared(&mut self, key: PageKey, out: &mut Vec<Event>) {
         let Some(reader) = self.scan.page(key) else { return };
-        let Some(process) = Process::of_page(reader, &self.allowed, self.environ) else { return };
+        let Some(process) = Process::of_page(reader, &self.allowed, self.environ, &*self.eyes) else { return };
         // Where the operator says in which cgroups jobs are, a page from elsewhere says nothing.
         let elsewhere = |pid| holders::cgroup_of(pid).is_none_or(|cgroup| !self.within_cgroups(&cgroup));
         if !self.cgroups.is_empty() && process.pid.is_none_or(elsewhere) {

@@ -5,9 +5,9 @@
 //! with a file that is not the owner's is told by code and place only, since a message quotes what it found. A plan that
 //! cannot be followed costs the job nothing: it runs as if it had none.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::Read as _;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -23,6 +23,7 @@ use super::Monitor;
 use super::environ::{PlanName, label};
 use super::lanes::Lanes;
 use super::roles;
+use crate::privilege::eyes::{self, Eyes, SharedEyes};
 
 /// Bytes of the files of all plans that jobs follow at a time: what is made of them is kept in memory.
 pub(crate) const MAX_KEPT: usize = 32 << 20;
@@ -98,7 +99,8 @@ impl Following {
 struct Question {
     job: JobId,
     named: PlanName,
-    /// Owner of the process that named it.
+    /// The process that named it, and its owner.
+    pid: u32,
     uid: u32,
     /// Ranks of the job; 0: not known.
     ranks: u32,
@@ -115,23 +117,26 @@ pub struct Plans {
     pub topology: Option<PathBuf>,
     /// Length of a slot.
     slot: Nanos,
+    /// Those that open it.
+    pub eyes: SharedEyes,
     thread: Option<(SyncSender<Question>, Receiver<Answer>)>,
 }
 
 impl Plans {
     pub fn new(topology: Option<PathBuf>, slot: Nanos) -> Plans {
-        Plans { topology, slot, thread: None }
+        Plans { topology, slot, eyes: eyes::own(), thread: None }
     }
 
-    /// Asks for a job's plan; the answer comes later.
-    pub fn ask(&mut self, job: JobId, named: &PlanName, uid: u32, ranks: u32) -> Following {
+    /// Asks for a job's plan, which a process of a user names, `by` pid and uid; the answer comes later.
+    pub fn ask(&mut self, job: JobId, named: &PlanName, by: [u32; 2], ranks: u32) -> Following {
         if self.thread.is_none() {
             let (questions, from_daemon) = sync_channel::<Question>(MAX_WAITING);
             let (answers, to_daemon) = sync_channel(MAX_WAITING);
+            let eyes = self.eyes.clone();
             let body = move || {
                 crate::sys::defer_this_thread();
                 while let Ok(question) = from_daemon.recv() {
-                    if answers.send((question.job, load(&question))).is_err() {
+                    if answers.send((question.job, load(&question, &*eyes))).is_err() {
                         return;
                     }
                 }
@@ -141,7 +146,8 @@ impl Plans {
             }
         }
         let (named, topology) = (named.clone(), self.topology.clone());
-        let question = Question { job, named: named.clone(), uid, ranks, topology, slot: self.slot };
+        let [pid, uid] = by;
+        let question = Question { job, named: named.clone(), pid, uid, ranks, topology, slot: self.slot };
         match &self.thread {
             Some((questions, _)) if questions.try_send(question).is_ok() => Following::Loading,
             _ => Following::Refused(format!("{}: too many plans wait to be loaded", shown(&named.file))),
@@ -197,10 +203,11 @@ impl Monitor {
     }
 }
 
-fn load(question: &Question) -> Result<JobPlan, Problems> {
+fn load(question: &Question, eyes: &dyn Eyes) -> Result<JobPlan, Problems> {
     let path = &question.named.file;
     let name = shown(path);
-    let (file, own) = open(path, question.uid).map_err(|problems| problems.in_file(&name))?;
+    let opened = eyes.plan(question.pid, path);
+    let (file, own) = open(opened, question.uid).map_err(|problems| problems.in_file(&name))?;
     let bytes = read(file).map_err(|problems| problems.in_file(&name))?;
     let topology = question.topology.as_deref().map(Topology::load).transpose();
     let known = topology.as_ref().ok().and_then(Option::as_ref);
@@ -239,15 +246,14 @@ fn load(question: &Question) -> Result<JobPlan, Problems> {
     Ok(JobPlan { name, work: Work::Trees(PlanFlows::new(&trees)), bytes: bytes.len() })
 }
 
-/// Opens what the owner of a job may read; true: it is the owner's own.
-fn open(path: &Path, uid: u32) -> Result<(File, bool), Problems> {
+/// What was opened, if the owner of a job may read it; true: it is the owner's own.
+fn open(opened: std::io::Result<File>, uid: u32) -> Result<(File, bool), Problems> {
     // Absent and forbidden sound alike: a name must not find out what lies where its user may not look.
     let closed = || {
         let problem = Problem::new(E_PERM, "", format!("no plan that uid {uid} may read"));
         Problems::from(problem.help("check the path in SLUICE_PLAN and the file's owner and mode"))
     };
-    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC;
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(|_| closed())?;
+    let file = opened.map_err(|_| closed())?;
     let meta = file.metadata().map_err(|_| closed())?;
     let own = meta.uid() == uid;
     if !meta.is_file() || !(own || meta.mode() & 0o004 != 0) {

@@ -10,7 +10,6 @@ use sluice_schedule::{Bytes, JobId, Nanos, Pattern};
 use super::crowd::Sight;
 use super::environ::{Environ, PlanName, label};
 use super::inferred::{Claim, Claims};
-use super::namespaces;
 use super::plans::{JobPlan, Work};
 use super::roles::{self, Connection};
 use super::round::{Rounds, Sent, Step};
@@ -19,6 +18,7 @@ use super::sockets::Known;
 use super::tuple::{NetNs, Tuple};
 use crate::config::JobSource;
 use crate::fabric::Fabric;
+use crate::privilege::eyes::Eyes;
 
 /// Leads are worked out anew when the round changed by more than this part.
 const LEAD_CHANGE: u64 = 8;
@@ -63,7 +63,7 @@ pub struct Process {
 
 impl Process {
     /// The process behind a page; `None` if the configuration leaves its kind out or it cannot be read.
-    pub fn of_page(reader: &mut Reader, allowed: &[JobSource], environ: bool) -> Option<Process> {
+    pub fn of_page(reader: &mut Reader, allowed: &[JobSource], environ: bool, eyes: &dyn Eyes) -> Option<Process> {
         let view = reader.read().ok()?;
         let source = match view.source {
             Source::NcclProfiler => JobSource::Nccl,
@@ -79,10 +79,10 @@ impl Process {
             Liveness::Dead | Liveness::Foreign { .. } => return None,
         };
         let unnamed = view.job_id.is_empty();
-        let environ = pid.filter(|_| environ).and_then(Environ::of).unwrap_or_default();
+        let environ = pid.filter(|_| environ).and_then(|pid| eyes.environ(pid)).unwrap_or_default();
         let mut process = Process::of_view(view, source, Some(reader.uid()));
         process.pid = pid;
-        process.netns = namespaces::of(pid.unwrap_or_else(std::process::id)).unwrap_or_default();
+        process.netns = eyes.netns(pid.unwrap_or_else(std::process::id)).unwrap_or_default();
         process.plan = environ.plan;
         if unnamed && !environ.job_id.is_empty() {
             (process.job, process.job_name) = (job_of(process.uid, &environ.job_id), environ.job_id);

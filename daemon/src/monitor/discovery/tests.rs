@@ -39,7 +39,7 @@ fn a_connection_is_found_by_its_ends_and_by_its_process() {
     }
     let pair = pair();
     let mut discovery = Discovery::new(Settings::default());
-    discovery.start(Box::new(|| ()));
+    discovery.start(crate::privilege::eyes::own(), Box::new(|| ()));
     let (pid, netns) = (std::process::id(), of(std::process::id()).expect("alive"));
     let nobody = Tuple { remote: (pair.tuple.remote.0, 1), ..pair.tuple };
     discovery.ask(Nanos::ZERO, pid, netns, vec![nobody, pair.tuple]);
@@ -70,9 +70,12 @@ fn the_process_behind_a_socket_is_found() {
     };
     let inode = u64::from(seen.inode);
     let mut wanted = holders::Wanted::from([(inode, seen.uid)]);
-    assert_eq!(holders::holders(&mut wanted), HashMap::from([(inode, std::process::id())]));
+    assert_eq!(
+        holders::holders(&*crate::privilege::eyes::own(), &mut wanted),
+        HashMap::from([(inode, std::process::id())])
+    );
     let mut nobodys = holders::Wanted::from([(inode, u32::MAX)]);
-    assert_eq!(holders::holders(&mut nobodys), HashMap::new());
+    assert_eq!(holders::holders(&*crate::privilege::eyes::own(), &mut nobodys), HashMap::new());
 }
 
 #[test]

@@ -47,7 +47,7 @@ fn a_plan_of_rates_becomes_the_lanes_of_a_collective() {
     let (mut plans, mut answers) = (Plans::new(None, Nanos::from_millis(60)), Vec::new());
     let named = |collective| PlanName { file: file(&dir, &rates()), ranks: None, collective };
     let mut ask = |collective, ranks| {
-        plans.ask(JobId::of("j"), &named(collective), own(), ranks);
+        plans.ask(JobId::of("j"), &named(collective), [std::process::id(), own()], ranks);
         while answers.is_empty() {
             std::thread::sleep(Duration::from_millis(1));
             plans.answers(&mut answers);
@@ -67,7 +67,7 @@ fn a_plan_of_rates_becomes_the_lanes_of_a_collective() {
 pub fn ask(file: &Path, ranks: u32, uid: u32) -> Following {
     let (mut plans, mut answers) = (Plans::new(None, Nanos::from_millis(60)), Vec::new());
     let named = PlanName { file: file.into(), ranks: None, collective: None };
-    assert!(matches!(plans.ask(JobId::of("j"), &named, uid, ranks), Following::Loading));
+    assert!(matches!(plans.ask(JobId::of("j"), &named, [std::process::id(), uid], ranks), Following::Loading));
     let began = Instant::now();
     while answers.is_empty() {
         assert!(began.elapsed() < Duration::from_secs(60), "no answer");
