@@ -92,6 +92,7 @@ fn who(entry: &Entry) -> String {
         (None, Some(uid), _) => uid.to_string(),
         (_, None, Way::Signal) => "a signal".into(),
         (_, None, Way::Fleet) => "the fleet".into(),
+        (_, None, Way::Start) => "its start".into(),
         (_, None, _) => "-".into(),
     }
 }

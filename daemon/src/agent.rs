@@ -21,11 +21,9 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use sd_notify::NotifyState;
 use sluice_ebpf::Tier;
-use sluice_ebpf::sysctl::Change;
 use sluice_formats::problem::Problems;
 use sluice_realtime::{Bound, Realtime, Standing};
 use sluice_schedule::host::Host;
@@ -52,7 +50,7 @@ use crate::rdma;
 use crate::service::ServiceManager;
 use crate::starts::{self, Starts};
 use crate::stored::Keeper;
-use pace::Pace;
+use pace::{Pace, span};
 
 /// The clock's quality is asked for this often.
 const CLOCK_EVERY: Nanos = Nanos::from_millis(1_000);
@@ -166,7 +164,7 @@ impl Agent {
         let journal = Journal::new(&config.node.run_dir);
         if datapath.tier() != Tier::None && config.enforce.sysctls {
             // Nothing is decided yet: here the disk is waited for, and whoever started the loop waits for 30 s at most.
-            journal.apply_by(|| powers.set_sysctls());
+            journal.apply_by(powers.setter());
         }
         let host = Host::new(settings::brain(&config, &fabric, boot));
         let mut core = Core::new(loaded, host, fabric.clone(), datapath);
@@ -375,8 +373,7 @@ impl Agent {
                 self.core.note_tier(now.wall.0, tier, &reasons);
                 self.listen_to_kernel();
                 if tier != Tier::None && self.core.config().enforce.sysctls {
-                    let powers = self.powers.clone();
-                    sysctls::set(&mut self.keeper, &self.journal, move || powers.set_sysctls());
+                    sysctls::set(&mut self.keeper, &self.journal, self.powers.setter());
                 }
             }
             Err(why) => self.core.note_tier(now.wall.0, Tier::None, &[why.to_string()]),
@@ -418,9 +415,7 @@ impl Agent {
     fn end(&mut self) {
         self.manager.tell(&NotifyState::Stopping);
         let coasting = self.core.coast(clock::monotonic());
-        let powers = self.powers.clone();
-        let restore = move |changes: &[Change]| powers.restore_sysctls(changes);
-        for left in sysctls::give_back(&mut self.keeper, &self.journal, restore) {
+        for left in sysctls::give_back(&mut self.keeper, &self.journal, self.powers.restorer()) {
             told::sysctl_left(&left);
         }
         self.starts.forget();
@@ -428,10 +423,6 @@ impl Agent {
         self.core.end_flight();
         tracing::info!(event = "stop", coasting, coast_ms = self.core.config().enforce.coast_ms, "sluiced ends");
     }
-}
-
-fn span(time: Nanos) -> Duration {
-    Duration::from_nanos(time.0)
 }
 
 /// Waits until links have changed; for ever if nobody says so.

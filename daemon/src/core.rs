@@ -61,7 +61,6 @@ use crate::monitor::sockets::Socket;
 use crate::monitor::traffic::Traffic;
 use crate::monitor::{Haste, Monitor};
 use crate::own_table::OwnTable;
-use crate::privilege::eyes::SharedEyes;
 use crate::recorder::Recorder;
 use account::LinkUse;
 use holders::Holders;
@@ -233,11 +232,6 @@ impl Core {
             loaded,
             host,
         }
-    }
-
-    /// Looks by these eyes, for itself and for those beside it. To be said first.
-    pub fn look_by(&mut self, eyes: SharedEyes, others: SharedEyes) {
-        self.monitor.look_by(eyes, others);
     }
 
     /// Looks for jobs at once, before the first turn.

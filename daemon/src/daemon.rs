@@ -28,7 +28,7 @@ use crate::fleet::Member;
 use crate::http::{self, Listeners, Rules};
 use crate::logging;
 use crate::privilege::Powers;
-use crate::privilege::start::become_two;
+use crate::privilege::start::{Split, become_two};
 use crate::rundir::{self, RunDirError};
 
 /// Requests to the loop that may wait.
@@ -58,9 +58,11 @@ pub fn run(loaded: Loaded, file: Option<PathBuf>) -> anyhow::Result<ExitCode> {
     // Before anything is read that others write, and before there is a second thread.
     let split = config.privilege.split.then(|| become_two(&loaded, file.as_deref())).transpose()?;
     let filter = Arc::new(logging::start(&config.log));
+    let mut arranged = None;
     let powers = match split {
         Some(split) => {
             split.tell(&loaded);
+            arranged = Some(at_start(&split));
             let powers = Powers::of(split.helper.clone());
             split.watch().context("the thread that watches the helper")?;
             powers
@@ -129,6 +131,7 @@ pub fn run(loaded: Loaded, file: Option<PathBuf>) -> anyhow::Result<ExitCode> {
         Err(_) => return Err(anyhow!("the loop's thread did not start within 30 s")),
     };
     let audit = Audit::start(&config.node.state_dir, shared.unrecorded.clone());
+    arranged.into_iter().for_each(|entry| audit.note(entry));
     let handle = Handle {
         shared,
         snapshots: seen,
@@ -190,6 +193,17 @@ async fn serve(
     };
     http::serve(listeners, handle, rules, shutdown).await;
     Ok(())
+}
+
+/// Who does what from here on, as the audit log has it. What the helper does stands in its own lines of the log.
+fn at_start(split: &Split) -> Entry {
+    Entry {
+        unix_ns: clock::wall(ClockSource::Realtime).0,
+        way: Way::Start,
+        command: "split".into(),
+        message: format!("helper {} has the privileges; this process, as {}, has none", split.pid(), split.user),
+        ..Entry::default()
+    }
 }
 
 /// SIGHUP, as the audit log has it. The loop logs what comes of it.

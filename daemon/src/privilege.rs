@@ -81,14 +81,16 @@ impl Powers {
         }
     }
 
-    /// As [`sysctl::apply`].
-    pub fn set_sysctls(&self) -> Applied {
-        self.helper.as_ref().map_or_else(sysctl::apply, |helper| helper.set_sysctls())
+    /// Does as [`sysctl::apply`], later.
+    pub fn setter(&self) -> impl FnOnce() -> Applied + Send + 'static + use<> {
+        let helper = self.helper.clone();
+        move || helper.map_or_else(sysctl::apply, |helper| helper.set_sysctls())
     }
 
-    /// As [`sysctl::restore`].
-    pub fn restore_sysctls(&self, changes: &[Change]) -> Vec<String> {
-        match &self.helper {
+    /// Does as [`sysctl::restore`], later.
+    pub fn restorer(&self) -> impl FnOnce(&[Change]) -> Vec<String> + Send + 'static + use<> {
+        let helper = self.helper.clone();
+        move |changes| match helper {
             Some(helper) => helper.restore_sysctls(changes),
             None => sysctl::restore(changes),
         }

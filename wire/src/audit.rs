@@ -20,6 +20,8 @@ pub enum Way {
     Signal,
     /// As the fleet's word, out of etcd; who wrote it there stands in what `sluice fleet` told.
     Fleet,
+    /// By nobody: what the daemon did of itself when it began.
+    Start,
     /// A way of a later version.
     #[serde(other)]
     Unknown,

@@ -6,7 +6,14 @@
 //! such turns to a part of a core ([`Pace::PART`]) and lets the time between them follow from what turns have cost, in CPU
 //! time: waiting for a busy core is no reason to look less often.
 
+use std::time::Duration;
+
 use sluice_schedule::Nanos;
+
+/// A time, as the runtime has it.
+pub(super) fn span(time: Nanos) -> Duration {
+    Duration::from_nanos(time.0)
+}
 
 /// What turns cost, and what follows from it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

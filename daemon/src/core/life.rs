@@ -12,8 +12,14 @@ use super::Core;
 use crate::conditions::ConditionCode;
 use crate::config::{ChangedKeys, Loaded, Mode};
 use crate::fabric::Fabric;
+use crate::privilege::eyes::SharedEyes;
 
 impl Core {
+    /// Looks by these eyes, for itself and for those beside it. To be said first.
+    pub fn look_by(&mut self, eyes: SharedEyes, others: SharedEyes) {
+        self.monitor.look_by(eyes, others);
+    }
+
     /// Changes the mode, for ever or for a time.
     pub fn set_mode(&mut self, now: Now, mode: Mode, returns_in: Option<Nanos>) {
         let before = self.mode;

@@ -40,7 +40,7 @@ fn a_connection_is_found_by_its_ends_and_by_its_process() {
     let pair = pair();
     let mut discovery = Discovery::new(Settings::default());
     discovery.start(crate::privilege::eyes::own(), Box::new(|| ()));
-    let (pid, netns) = (std::process::id(), of(std::process::id()).expect("alive"));
+    let (pid, netns) = (std::process::id(), crate::monitor::namespaces::of(std::process::id()).expect("alive"));
     let nobody = Tuple { remote: (pair.tuple.remote.0, 1), ..pair.tuple };
     discovery.ask(Nanos::ZERO, pid, netns, vec![nobody, pair.tuple]);
     let Some(News::Known(known)) = wait(&mut discovery, |news| matches!(news, News::Known(_))) else {
@@ -82,15 +82,21 @@ fn the_process_behind_a_socket_is_found() {
 fn the_operator_may_say_by_port_what_is_a_jobs() {
     let tuple = Tuple { local: ([0; 16], 40_000), remote: ([0; 16], 5_007) };
     let settings = Settings { ports: vec![5_000..=5_010], ..Settings::default() };
-    let found = identify(&settings, std::process::id(), &tuple).expect("alive");
+    let found = identify(&settings, &*crate::privilege::eyes::own(), std::process::id(), &tuple).expect("alive");
     assert_eq!((found.declared, found.environ.job_id.as_str()), (true, "port-5007"));
     let elsewhere = Tuple { remote: ([0; 16], 6_000), ..tuple };
-    assert_eq!(identify(&settings, std::process::id(), &elsewhere), Some(Identity::default()));
+    assert_eq!(
+        identify(&settings, &*crate::privilege::eyes::own(), std::process::id(), &elsewhere),
+        Some(Identity::default())
+    );
 }
 
 #[test]
 fn where_the_operator_names_cgroups_no_process_elsewhere_is_a_jobs() {
     let elsewhere = cgroups::ROOTS.iter().map(|root| PathBuf::from(root).join("no-such-slice")).collect();
     let settings = Settings { cgroups: elsewhere, environ: true, ..Settings::default() };
-    assert_eq!(identify(&settings, std::process::id(), &Tuple::default()), Some(Identity::default()));
+    assert_eq!(
+        identify(&settings, &*crate::privilege::eyes::own(), std::process::id(), &Tuple::default()),
+        Some(Identity::default())
+    );
 }
