@@ -23,6 +23,7 @@ mod monitoring;
 mod others;
 mod pages;
 mod ports;
+mod privileges;
 mod probes;
 mod real;
 mod replay;
