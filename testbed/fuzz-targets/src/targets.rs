@@ -11,6 +11,7 @@ pub mod libraries;
 pub mod network;
 pub mod pages;
 pub mod plans;
+pub mod privileges;
 pub mod processes;
 pub mod records;
 pub mod settings;
@@ -19,24 +20,6 @@ pub mod traces;
 pub mod values;
 
 use crate::Target;
-
-/// A number without a target.
-#[derive(Debug)]
-pub struct LeftOut {
-    /// `F21`.
-    pub number: &'static str,
-    /// What would be fed.
-    pub parser: &'static str,
-    /// Why there is none.
-    pub why: &'static str,
-}
-
-/// Every number without a target.
-pub const LEFT_OUT: [LeftOut; 1] = [LeftOut {
-    number: "F21",
-    parser: "messages of a privileged helper",
-    why: "there is no such process: the daemon is one, and sends itself no messages",
-}];
 
 static ALL: &[&Target] = &[
     &grpc::GRPC,
@@ -60,6 +43,7 @@ static ALL: &[&Target] = &[
     &libraries::pslite::PSLITE,
     &libraries::nccl::NCCL,
     &libraries::page::PAGE_API,
+    &privileges::HELPER,
     &frames::IN_BAND,
     &records::STATE,
     &frames::PROGRAM,

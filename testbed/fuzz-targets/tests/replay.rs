@@ -67,6 +67,7 @@ replays! {
     f18_pslite = "F18",
     f19_nccl = "F19",
     f20_page_api = "F20",
+    f21_helper = "F21",
     f22_in_band = "F22",
     f23_state_files = "F23",
     f25_sflow = "F25",
