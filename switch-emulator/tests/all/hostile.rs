@@ -4,8 +4,9 @@ use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
 use std::process::Command;
 
-use crate::support::{PATIENCE, Switch, announcement, connect, hear, hello, until};
+use crate::support::{PATIENCE, Switch, admitted, announcement, connect, hear, hello, until};
 use sluice_schedule::{FlowId, HolderId, HostId, LinkId, Nanos, Rate, Refusal};
+use sluice_wire::dial::Dial;
 use sluice_wire::hello::ClockSource;
 use sluice_wire::refusal::RefusalId;
 use sluice_wire::session::SessionClient;
@@ -140,13 +141,13 @@ async fn strangers_are_turned_away() {
     let error = SessionClient::connect(&switch.uri(), &hello("h0")).await.unwrap_err();
     assert_eq!(error.refusal_id(), None, "{error}");
     let switch = Switch::start_with("peers = [\"127.0.0.0/8\"]", "127.0.0.1:0".parse().unwrap());
-    SessionClient::connect(&switch.uri(), &hello("h0")).await.unwrap();
+    connect(&switch, "h0").await;
 }
 
 #[tokio::test]
 async fn who_lets_everybody_speak_is_told_so_for_ever() {
     let open = Switch::start_with("open = true\nunauthenticated = true", "0.0.0.0:0".parse().unwrap());
-    SessionClient::connect(&format!("http://127.0.0.1:{}", open.grpc.port()), &hello("h0")).await.unwrap();
+    admitted(&Dial::Plain, &format!("http://127.0.0.1:{}", open.grpc.port()), "h0").await.unwrap();
     assert_eq!(open.metric("sluice_switchd_peers_open"), Some(1.0));
     assert_eq!(open.metric("sluice_switchd_unauthenticated"), Some(1.0));
     assert!(open.get("/readyz").contains("peers-open"));

@@ -12,8 +12,10 @@ use nix::unistd::Pid;
 use sluice_schedule::{
     Announcement, BootId, Bytes, Feedback, FlowId, FlowPromise, HolderId, HostId, JobId, LinkId, Nanos, Rate, Slot,
 };
+use sluice_wire::dial::Dial;
 use sluice_wire::hello::{ClockSource, Grid, Hello};
-use sluice_wire::session::{SessionClient, SessionReceiver};
+use sluice_wire::refusal::RefusalId;
+use sluice_wire::session::{SessionClient, SessionError, SessionReceiver};
 
 /// Longer than anything here takes, however busy the machine.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -160,7 +162,26 @@ pub fn announcement(name: &str, seq: u64, port: u32, rate: Rate) -> Announcement
 
 /// A session, begun.
 pub async fn connect(switch: &Switch, name: &str) -> SessionClient {
-    SessionClient::connect(&switch.uri(), &hello(name)).await.unwrap()
+    admitted(&Dial::Plain, &switch.uri(), name).await.unwrap()
+}
+
+/// A session of a host that says hello anew, with the slot of then, while it is [`too_late`].
+pub async fn admitted(dial: &Dial, uri: &str, name: &str) -> Result<SessionClient, SessionError> {
+    let began = Instant::now();
+    loop {
+        let hello = hello(name);
+        let connecting = SessionClient::connect_by(dial, uri, &hello);
+        match tokio::time::timeout(PATIENCE, connecting).await.unwrap() {
+            Err(error) if too_late(error.refusal_id(), began) => {}
+            answer => return answer,
+        }
+    }
+}
+
+/// Was a hello refused for coming too late, and is there time to say another one? A slot or two may pass before a busy machine reads
+/// it. Any other answer is the answer.
+pub fn too_late(refusal: Option<RefusalId>, began: Instant) -> bool {
+    refusal == Some(RefusalId::SlotOffsetTooLarge) && began.elapsed() < PATIENCE
 }
 
 /// The first feedback of `s0` for which `fits` holds.
