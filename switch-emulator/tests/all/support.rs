@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -38,20 +38,31 @@ impl Switch {
 
     /// With more keys, and this gRPC address.
     pub fn start_with(keys: &str, grpc: SocketAddr) -> Switch {
-        Switch::of(&format!(
+        Switch::of(&Switch::configuration(keys, grpc))
+    }
+
+    /// What [`Switch::start_with`] writes.
+    pub fn configuration(keys: &str, grpc: SocketAddr) -> String {
+        format!(
             "{keys}\nlease_slots = 5\nslot.length_ms = 200\nclock.require_sync = false\n[listen]\ngrpc = \"{grpc}\"\nudp = \"127.0.0.1:0\"\nhttp = \"127.0.0.1:0\"\n\
              [[switches]]\nname = \"s0\"\nports = [{{ id = 0, to = \"h0\", gbps = 10, routes = [\"10.0.0.1\"] }}, {{ id = 1, to = \"h1\", gbps = 10, routes = [\"10.0.0.2\"] }}]\n\
              [[switches]]\nname = \"s1\"\nports = [{{ id = 0, to = \"h2\", gbps = 1, background_gbps = 0.25 }}]\n"
-        ))
+        )
     }
 
     /// With this configuration.
     pub fn of(text: &str) -> Switch {
+        Switch::told_by(text, None)
+    }
+
+    /// With this configuration, and a service manager that listens there.
+    pub fn told_by(text: &str, manager: Option<&Path>) -> Switch {
         let dir = tempfile::tempdir().unwrap();
         let config: PathBuf = dir.path().join("switch.toml");
         std::fs::write(&config, text).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_sluice-switch"));
         command.arg("--config").arg(&config).stdout(Stdio::piped()).stderr(Stdio::null());
+        command.env_remove("NOTIFY_SOCKET").envs(manager.map(|path| ("NOTIFY_SOCKET", path)));
         let mut child = die_with_this_thread(&mut command).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
