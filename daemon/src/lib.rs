@@ -67,4 +67,6 @@ mod testing;
 pub mod topology;
 mod watch;
 
+#[doc(hidden)]
+pub use flight::looks::Looks;
 pub use metrics::{MAX_LINKS, MAX_SWITCHES, render as scrape};
