@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
 use std::process::Command;
 
-use crate::support::{PATIENCE, Switch, admitted, announcement, connect, hear, hello, until};
+use crate::support::{PATIENCE, Switch, admitted, announcement, connect, hear, hello, next_slot, until};
 use sluice_schedule::{FlowId, HolderId, HostId, LinkId, Nanos, Rate, Refusal};
 use sluice_wire::dial::Dial;
 use sluice_wire::hello::ClockSource;
@@ -132,6 +132,23 @@ async fn garbage_and_silence_harm_nobody() {
     first.set_read_timeout(Some(PATIENCE)).unwrap();
     assert_eq!(first.read(&mut [0; 16]).unwrap_or(0), 0);
     assert!(switch.get("/livez").starts_with("HTTP/1.1 200"));
+}
+
+#[tokio::test]
+async fn there_are_no_more_hosts_and_promises_than_was_said() {
+    let switch = Switch::start_with("max_hosts = 2\nmax_flows = 1", "127.0.0.1:0".parse().unwrap());
+    let (mut one, _two) = (connect(&switch, "h0").await, connect(&switch, "h1").await);
+    let error = admitted(&Dial::Plain, &switch.uri(), "h2").await.unwrap_err();
+    assert_eq!(error.refusal_id(), Some(RefusalId::HostOverQuota), "{error}");
+    assert!(error.to_string().contains("max_hosts"), "{error}");
+    let mut two = announcement("h0", 1, 1, Rate::mbps(1));
+    two.flows.push(two.flows[0].clone());
+    two.flows[1].flow = FlowId(two.flows[1].flow.0 + 1);
+    one.sender.announce(s0(), two);
+    hear(&mut one.receiver, |f| f.refused == Some(Refusal::Quota)).await;
+    next_slot().await;
+    one.sender.announce(s0(), announcement("h0", 2, 1, Rate::mbps(1)));
+    hear(&mut one.receiver, |f| f.seq == 2 && f.refused.is_none()).await;
 }
 
 #[tokio::test]
