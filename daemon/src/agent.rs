@@ -23,9 +23,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use sd_notify::NotifyState;
 use sluice_ebpf::{Tier, sysctl};
 use sluice_formats::problem::Problems;
+use sluice_logs::{NotifyState, ServiceManager};
 use sluice_realtime::{Bound, Realtime, Standing};
 use sluice_schedule::host::Host;
 use sluice_schedule::{BootId, ClockTrust, Nanos, Now};
@@ -47,7 +47,6 @@ use crate::journal::Journal;
 use crate::logging::Filter;
 use crate::monitor::Haste;
 use crate::rdma;
-use crate::service::ServiceManager;
 use crate::starts::{self, Starts};
 use crate::stored::Keeper;
 use pace::Pace;

@@ -14,7 +14,6 @@
 //! | `enforce`, `cgroups`, `watch`, `sock_diag`, `journal`, `rundir`, `starts` | the kernel side, whose sockets it takes, looking without it, outside changes, the run directory, crash loops |
 //! | `poison` | an input that the loop dies of, in builds with debug assertions |
 //! | `stored` | the one writer of small files of state |
-//! | `service` | what the service manager is told |
 //! | `conditions`, `snapshot`, `numbers`, `metrics`, `http`, `control`, `logging` | what is shown and asked |
 //! | [`args`] | the command line |
 //! | [`daemon`], [`cleanup`], [`probe`] | the three things the program does |
@@ -58,7 +57,6 @@ pub mod probe;
 mod rdma;
 mod recorder;
 mod rundir;
-mod service;
 mod snapshot;
 pub mod sock_diag;
 mod starts;
@@ -69,4 +67,6 @@ mod testing;
 pub mod topology;
 mod watch;
 
+#[doc(hidden)]
+pub use flight::looks::Looks;
 pub use metrics::{MAX_LINKS, MAX_SWITCHES, render as scrape};

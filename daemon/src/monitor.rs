@@ -412,7 +412,7 @@ impl Monitor {
 }
 
 /// What the thread that looks for sockets is told.
-fn settings(config: &Config) -> Settings {
+pub(crate) fn settings(config: &Config) -> Settings {
     Settings {
         threshold: config.threshold(),
         environ: config.capture.environ,
