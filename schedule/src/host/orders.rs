@@ -62,7 +62,7 @@ impl Host {
             flow.offer = plan.offer;
             flow.why = plan.why;
             flow.order = plan.rate;
-            flow.predict_end(now);
+            flow.predict_end(now, self.config.slot);
             flow.rates.clone_from(&plan.rates);
             if drawn.grant.is_some_and(|grant| grant.ordered && grant.counts()) {
                 self.due = self.due.into_iter().chain([flow.until]).filter(|due| *due > now.wall).min();
