@@ -204,6 +204,8 @@ pub struct FlowScene {
     pub demand: Bytes,
     /// Bytes of the round that were delivered.
     pub delivered: Bytes,
+    /// Bytes that wait to be sent beyond what is left of the round as it was told.
+    pub untold: Bytes,
     /// Bytes that its predecessors allow it to have sent by now.
     pub allowed: Bytes,
     /// Bytes by which what it delivered lags behind what it depends on: Δ before anything is planned for the current slot.

@@ -151,6 +151,7 @@ impl Host {
             }
             (drawn.flow, drawn.job) = (*id, scene.jobs.len() - 1);
             (drawn.demand, drawn.delivered) = (flow.demand, flow.delivered);
+            drawn.untold = flow.remaining().minus(drawn.remaining());
             if follows {
                 self.follow_predecessors(now, flow, drawn);
                 drawn.ceiling = self.ceiling_of(flow, &mut bests);
