@@ -156,7 +156,7 @@ impl Host {
                 self.follow_predecessors(now, flow, drawn);
                 drawn.ceiling = self.ceiling_of(flow, &mut bests);
             }
-            drawn.worth = flow.uptake.worth(self.config.probe_gain);
+            (drawn.worth, drawn.stands) = (flow.uptake.worth(self.config.probe_gain), flow.uptake.stands());
             drawn.fed = self.fed(now, flow);
             drawn.arrival = flow.arrival;
             drawn.share = flow.spec.share;
