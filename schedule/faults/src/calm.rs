@@ -167,14 +167,20 @@ impl World {
         }
     }
 
+    /// What jobs get of what plain TCP would give them. A host that decides at edges only has decided nothing of a round before
+    /// the first edge in it: until then its flows have what they were left while they had nothing to send.
     fn measure_fairness(&mut self) {
         let passed = self.now.minus(self.measures.last_kernel).as_secs_f64();
         let shares: BTreeMap<usize, f64> = self.cluster.kernel.fair_shares().into_iter().collect();
+        let by_edges = !self.options.events;
+        let (flows, daemons) = (&self.cluster.kernel.flows, &self.cluster.daemons);
         for job in &mut self.cluster.jobs {
+            let began = job.began;
+            let unknown = |at: usize| by_edges && daemons[flows[at].host].edge_at <= began;
             for at in &job.flows {
-                if let Some(share) = shares.get(at) {
+                if let Some(share) = shares.get(at).filter(|_| !unknown(*at)) {
                     job.fair += share * passed;
-                    job.got += self.cluster.kernel.flows[*at].rate * passed;
+                    job.got += flows[*at].rate * passed;
                 }
             }
         }
