@@ -168,9 +168,11 @@ pub fn draw(options: &Options, holders: usize, forked: &[usize]) -> Vec<Fault> {
         time: rng.range(slot, slot * 20),
         lag: rng.range(slot / 10, slot * 2),
     });
-    add(amounts.holder_restarts, &mut |rng| What::HolderCrash {
-        holder: holder(rng),
-        down: rng.range(slot, slot * 12),
+    add(amounts.holder_restarts, &mut |rng| {
+        let (holder, down) = (holder(rng), rng.range(slot, slot * 12));
+        // Some are back at once: what the dead one answered is still on its way then.
+        let soon = Rng::of(options.seed, &[0x5007, down]).chance(40);
+        What::HolderCrash { holder, down: if soon { down / 16 } else { down } }
     });
     add(amounts.holder_hangs, &mut |rng| What::HolderHang { holder: holder(rng), time: rng.range(slot / 2, slot * 6) });
     add(amounts.steps, &mut |rng| {
