@@ -169,6 +169,32 @@ pub struct ArrivalSeen {
     pub unread: Bytes,
 }
 
+/// A slot with one of everything, told apart from others by its number: for tests, and for `sluice-fuzz-targets` and nobody else.
+#[doc(hidden)]
+pub fn sample(number: u64) -> Seen {
+    let bytes = Bytes(number);
+    Seen {
+        from: Nanos(number * 60),
+        to: Nanos(number * 60 + 60),
+        jobs: vec![JobSeen {
+            id: JobId(7),
+            name: "4711".into(),
+            inferred: false,
+            marks: vec![Mark { at: Nanos(number * 60), round: number, ended: true }],
+        }],
+        peers: vec!["h1".into()],
+        links: vec![LinkSeen {
+            name: "h0:eth0".into(),
+            capacity: Rate(1_000),
+            jobs: vec![JobBytes { job: 0, bytes }],
+            ..LinkSeen::default()
+        }],
+        flows: vec![FlowSeen { flow: FlowId(number), delivered: bytes, ..FlowSeen::default() }],
+        arrivals: vec![ArrivalSeen { received: bytes, ..ArrivalSeen::default() }],
+        ..Seen::default()
+    }
+}
+
 impl Seen {
     /// How long it is.
     pub fn length(&self) -> Nanos {

@@ -22,9 +22,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use sd_notify::NotifyState;
 use sluice_ebpf::Tier;
 use sluice_formats::problem::Problems;
+use sluice_logs::{NotifyState, ServiceManager};
 use sluice_realtime::{Bound, Realtime, Standing};
 use sluice_schedule::host::Host;
 use sluice_schedule::{BootId, ClockTrust, Nanos, Now};
@@ -47,7 +47,6 @@ use crate::logging::Filter;
 use crate::monitor::Haste;
 use crate::privilege::Powers;
 use crate::rdma;
-use crate::service::ServiceManager;
 use crate::starts::{self, Starts};
 use crate::stored::Keeper;
 use pace::{Pace, span};

@@ -175,4 +175,21 @@ mod tests {
         assert_eq!(verdict, Verdict { trust: ClockTrust::Trusted, why: None });
         assert_eq!(trust(&Config::default(), Some(good), &[600, 600]).trust, ClockTrust::Untrusted);
     }
+
+    #[test]
+    fn how_wrong_a_clock_may_be_and_by_what_tai_differs_is_for_the_operator_to_say() {
+        let kernel =
+            KernelClock { synchronised: true, max_error: Nanos(40 * MS), tai_offset: 36, ..Default::default() };
+        let mut config = Config::default();
+        let trusted = |config: &Config| trust(config, Some(kernel), &[]).trust == ClockTrust::Trusted;
+        assert!(!trusted(&config), "more than half a slot of 60 ms");
+        config.clock.max_error_ms = Some(40);
+        assert!(trusted(&config));
+        config.clock.source = ClockSource::Tai;
+        assert!(!trusted(&config), "37 s are the default");
+        config.clock.tai_offset_s = 36;
+        assert!(trusted(&config));
+        config.clock.max_error_ms = Some(39);
+        assert!(!trusted(&config));
+    }
 }

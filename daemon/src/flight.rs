@@ -8,9 +8,11 @@
 //! | --- | --- |
 //! | [`mod@asking`] | what limited the connections, asked within a bound of time |
 //! | [`mod@file`] | the ring of segments on disk |
+//! | [`looks`] | what a slot costs the thread, for a benchmark |
 
 mod asking;
 mod file;
+pub mod looks;
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -126,12 +128,17 @@ fn run(kept: &Kept, host: &str, slot: Nanos, eyes: SharedEyes, from: &Receiver<T
 fn record(kept: &Kept, host: &str, slot: Nanos, eyes: SharedEyes, from: &Receiver<Told>) -> std::io::Result<()> {
     let Some(mut ring) = file::Ring::open(kept, host)? else { return Ok(()) };
     let mut asking = Asking::new(slot, eyes);
-    while let Ok(mut told) = from.recv() {
-        asking.complete(&mut told);
-        told.seen.bound();
-        ring.write(&told.seen)?;
+    while let Ok(told) = from.recv() {
+        look(&mut asking, &mut ring, told)?;
     }
     Ok(())
+}
+
+/// Asks of a slot's connections, and writes the slot.
+fn look(asking: &mut Asking, ring: &mut file::Ring, mut told: Told) -> std::io::Result<()> {
+    asking.complete(&mut told);
+    told.seen.bound();
+    ring.write(&told.seen)
 }
 
 fn warn(path: &Path, error: &std::io::Error) {
@@ -151,7 +158,7 @@ fn scaled(of: Nanos, elapsed: Nanos, length: Nanos) -> Nanos {
 }
 
 /// What limited a connection, of counts at two times.
-fn limits(before: asking::Counted, after: asking::Counted, length: Nanos) -> Limits {
+fn limits(before: &asking::Counted, after: &asking::Counted, length: Nanos) -> Limits {
     let elapsed = after.at.minus(before.at);
     let rose = |of: fn(&crate::sock_diag::limits::Limited) -> Nanos| of(&after.counts).minus(of(&before.counts));
     Limits {

@@ -15,7 +15,6 @@
 //! | [`privilege`] | with `privilege.split`: a helper that has the privileges, and a brain that has none |
 //! | `poison` | an input that the loop dies of, in builds with debug assertions |
 //! | `stored` | the one writer of small files of state |
-//! | `service` | what the service manager is told |
 //! | `conditions`, `snapshot`, `numbers`, `metrics`, `http`, `control`, `logging` | what is shown and asked |
 //! | [`args`] | the command line |
 //! | [`daemon`], [`cleanup`], [`probe`] | the three things the program does |
@@ -60,7 +59,6 @@ pub mod probe;
 mod rdma;
 mod recorder;
 mod rundir;
-mod service;
 mod snapshot;
 pub mod sock_diag;
 mod starts;
@@ -71,4 +69,6 @@ mod testing;
 pub mod topology;
 mod watch;
 
+#[doc(hidden)]
+pub use flight::looks::Looks;
 pub use metrics::{MAX_LINKS, MAX_SWITCHES, render as scrape};

@@ -11,6 +11,10 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 
 mod abi;
+/// What [`words`] is compiled on.
+mod atomic {
+    pub use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+}
 pub mod cleanup;
 pub mod datapath;
 mod fallback;
@@ -31,6 +35,7 @@ pub mod sysctl;
 mod table;
 pub mod traces;
 pub mod verifier;
+mod words;
 
 pub use abi::{ABI, Counters};
 pub use datapath::{Datapath, FlowStats, NotTaken, Row, Sequence, SocketEvent, SocketEventKind, Taking, Tier, Wanted};

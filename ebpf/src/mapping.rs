@@ -5,13 +5,14 @@ use std::marker::PhantomData;
 use std::mem::{MaybeUninit, offset_of};
 use std::os::fd::{AsFd, AsRawFd};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use aya::Pod;
 
 use sluice_schedule::event::Allowance;
 
 use crate::abi::{CTL_RELEASE, CTL_SURPLUS, CTL_YIELDS, Cfg, Counters, Ctl, STAT_LIVE, Stat, WantedRow};
+use crate::words::{self, Order, OrderWords};
 
 /// Who has a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,23 +156,25 @@ impl<'a, T> RowRef<'a, T> {
 }
 
 impl Mapping<Ctl> {
-    /// Writes an order so that a hook sees all of it or none: each store is ordered after the one before.
+    /// Writes an order so that a hook sees all of it or none.
     pub fn order(&self, index: u32, generation: u32, command: Command) {
         let Some(row) = self.writable_row(index) else { return };
-        let owner = row.atomic32::<{ offset_of!(Ctl, generation) }>();
-        let (rate, expiry, link, flags) = match command {
-            Command::Follow { rate, expiry, surplus: None } => (rate, expiry, 0, 0),
+        let order = match command {
+            Command::Follow { rate, expiry, surplus: None } => Order { rate, expiry, link: 0, flags: 0 },
             Command::Follow { rate, expiry, surplus: Some(Allowance { up_to, yields }) } => {
-                (rate, expiry, up_to.bytes_per_second(), if yields { CTL_SURPLUS | CTL_YIELDS } else { CTL_SURPLUS })
+                let flags = if yields { CTL_SURPLUS | CTL_YIELDS } else { CTL_SURPLUS };
+                Order { rate, expiry, link: up_to.bytes_per_second(), flags }
             }
-            Command::Release => (0, 0, 0, CTL_RELEASE),
+            Command::Release => Order { rate: 0, expiry: 0, link: 0, flags: CTL_RELEASE },
         };
-        owner.store(0, Ordering::Release);
-        row.atomic64::<{ offset_of!(Ctl, rate) }>().store(rate, Ordering::Release);
-        row.atomic64::<{ offset_of!(Ctl, expiry) }>().store(expiry, Ordering::Release);
-        row.atomic64::<{ offset_of!(Ctl, link) }>().store(link, Ordering::Release);
-        row.atomic32::<{ offset_of!(Ctl, flags) }>().store(flags, Ordering::Release);
-        owner.store(generation, Ordering::Release);
+        let words = OrderWords {
+            generation: row.atomic32::<{ offset_of!(Ctl, generation) }>(),
+            rate: row.atomic64::<{ offset_of!(Ctl, rate) }>(),
+            expiry: row.atomic64::<{ offset_of!(Ctl, expiry) }>(),
+            link: row.atomic64::<{ offset_of!(Ctl, link) }>(),
+            flags: row.atomic32::<{ offset_of!(Ctl, flags) }>(),
+        };
+        words.write(generation, order);
     }
 
     /// Asks to be told when so many bytes have been acknowledged.
@@ -196,13 +199,8 @@ impl Mapping<Stat> {
         let row = self.row(index)?;
         let seq = row.atomic32::<{ offset_of!(Stat, seq) }>();
         for _ in 0..64 {
-            let before = seq.load(Ordering::Acquire);
-            if before & 1 == 0 {
-                let copy = row.copy();
-                fence(Ordering::Acquire);
-                if seq.load(Ordering::Acquire) == before {
-                    return Some(copy);
-                }
+            if let Some(copy) = words::read(seq, || row.copy()) {
+                return Some(copy);
             }
             std::hint::spin_loop();
         }
@@ -212,13 +210,9 @@ impl Mapping<Stat> {
     /// Takes a row away from an owner that has been silent for long: its next hook call sees another generation.
     pub fn reclaim(&self, index: u32, generation: u32) -> bool {
         let Some(row) = self.writable_row(index) else { return false };
-        let owner = row.atomic32::<{ offset_of!(Stat, generation) }>();
-        let next = generation.wrapping_add(1).max(1);
-        let taken = owner.compare_exchange(generation, next, Ordering::SeqCst, Ordering::SeqCst).is_ok();
-        if taken {
-            row.atomic32::<{ offset_of!(Stat, flags) }>().store(0, Ordering::SeqCst);
-        }
-        taken
+        let (owner, flags) =
+            (row.atomic32::<{ offset_of!(Stat, generation) }>(), row.atomic32::<{ offset_of!(Stat, flags) }>());
+        words::reclaim(owner, flags, generation)
     }
 }
 

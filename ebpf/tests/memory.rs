@@ -1,12 +1,21 @@
 //! The protocols over memory that the kernel's programs and the daemon share, in every execution that a weakly ordered
-//! processor allows: twins of `src/mapping.rs` and `bpf/sluice_maps.h`, word for word, on loom's memory.
+//! processor allows: `src/words.rs` itself, compiled on loom's memory, and twins of `bpf/sluice_maps.h`, word for word.
 //!
 //! A twin's `barrier` is what `fence()` in the header is on such a processor: an atomic operation that orders both sides.
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
-use Ordering::{Acquire, Relaxed, Release, SeqCst};
+#[path = "../src/words.rs"]
+mod words;
+
+/// What `words` is compiled on.
+mod atomic {
+    pub use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+}
+
+use Ordering::{Acquire, Relaxed, SeqCst};
+use words::{Order, OrderWords, reclaim};
 
 fn barrier() {
     fence(SeqCst);
@@ -16,21 +25,21 @@ fn barrier() {
 struct Ctl {
     rate: AtomicU64,
     expiry: AtomicU64,
+    link: AtomicU64,
+    flags: AtomicU32,
     generation: AtomicU32,
 }
 
 impl Ctl {
     fn new() -> Arc<Ctl> {
-        let zero = || AtomicU64::new(0);
-        Arc::new(Ctl { rate: zero(), expiry: zero(), generation: AtomicU32::new(0) })
+        let (zero, none) = (|| AtomicU64::new(0), || AtomicU32::new(0));
+        Arc::new(Ctl { rate: zero(), expiry: zero(), link: zero(), flags: none(), generation: none() })
     }
 
-    /// `Mapping<Ctl>::order`.
     fn order(&self, generation: u32, value: u64) {
-        self.generation.store(0, Release);
-        self.rate.store(value, Release);
-        self.expiry.store(value, Release);
-        self.generation.store(generation, Release);
+        let Ctl { rate, expiry, link, flags, generation: owner } = self;
+        let order = Order { rate: value, expiry: value, link: value, flags: value as u32 };
+        OrderWords { generation: owner, rate, expiry, link, flags }.write(generation, order);
     }
 
     /// `read_order`.
@@ -90,15 +99,9 @@ impl Stat {
         self.seq.store((seq | 1) + 1, Relaxed);
     }
 
-    /// One try of `Mapping<Stat>::read`.
+    /// One try.
     fn read(&self) -> Option<(u64, u64)> {
-        let before = self.seq.load(Acquire);
-        if before & 1 == 1 {
-            return None;
-        }
-        let seen = (self.acked.load(Relaxed), self.queued.load(Relaxed));
-        fence(Acquire);
-        (self.seq.load(Acquire) == before).then_some(seen)
+        words::read(&self.seq, || (self.acked.load(Relaxed), self.queued.load(Relaxed)))
     }
 }
 
@@ -135,15 +138,16 @@ fn without_barriers_it_would_be_torn() {
 fn a_row_is_given_back_once_and_never_while_it_has_a_new_owner() {
     loom::model(|| {
         let (generation, free) = (Arc::new(AtomicU32::new(5)), Arc::new(AtomicU32::new(0)));
-        let give_back = |generation: &AtomicU32, free: &AtomicU32| {
-            // `free_row` and `Mapping<Stat>::reclaim`.
-            if generation.compare_exchange(5, 6, SeqCst, SeqCst).is_ok() {
-                free.fetch_add(1, SeqCst);
-            }
-        };
         let (other, others) = (generation.clone(), free.clone());
-        let hook = loom::thread::spawn(move || give_back(&other, &others));
-        give_back(&generation, &free);
+        // `free_row`.
+        let hook = loom::thread::spawn(move || {
+            if other.compare_exchange(5, 6, SeqCst, SeqCst).is_ok() {
+                others.fetch_add(1, SeqCst);
+            }
+        });
+        if reclaim(&generation, &AtomicU32::new(1), 5) {
+            free.fetch_add(1, SeqCst);
+        }
         // `take_row`, once the queue has it.
         if free.load(SeqCst) == 1 {
             generation.store(7, SeqCst);
@@ -250,7 +254,9 @@ fn every_row_is_free_or_has_one_owner() {
             }
         });
         // ... and the daemon takes row 0, which it has seen silent under generation 5.
-        give_back(&queue, &generations, 0, 5);
+        if reclaim(&generations[0], &AtomicU32::new(1), 5) {
+            queue.lock().expect("nobody panics").push(0);
+        }
         ends.join().expect("no panic");
         begins.join().expect("no panic");
         let mut free = queue.lock().expect("nobody panics").clone();

@@ -5,7 +5,9 @@
 //! host before its group was touched counts for nothing. That a job is slower with Sluice than without is the host's own
 //! finding (`enforce.benefit`), made over windows of its own, and counts at once.
 //!
-//! A host whose mode was set by hand stays out of it: it is told, and it stops nothing.
+//! A host whose mode was set by hand stays out of it: it is told, and it stops nothing. Nor does what no mode can cause, on hosts
+//! and among alerts ([`NO_MODES_DOING`], [`wrong_with`]): a certificate whose time is over in the night of a rollout is no reason
+//! to take it back.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -18,6 +20,15 @@ use crate::rollout::Rollout;
 
 /// Looks in a row in which something has to be wrong.
 pub const LOOKS: u32 = 3;
+
+/// Alerts that tell of clocks, of certificates and of what files say. A rollout changes the mode of hosts and nothing else.
+pub const NO_MODES_DOING: [&str; 5] = [
+    "SluiceCertificateEnds",
+    "SluiceClockUnsafe",
+    "SluiceConfigDrift",
+    "SluiceConfigRejected",
+    "SluiceSwitchCertificateEnds",
+];
 
 /// What was seen of a host in one look; `None`: it did not answer.
 #[derive(Clone, Debug, PartialEq)]
@@ -176,7 +187,8 @@ impl Judge {
             Some(Err(why)) => drop(found.insert(Fault::AlertsUnread(why.clone()))),
             Some(Ok(fire)) => {
                 let before = self.alerts.get_or_insert_with(|| fire.clone());
-                found.extend(fire.difference(before).cloned().map(Fault::Alert));
+                let new = fire.difference(before).filter(|alert| !NO_MODES_DOING.contains(&alert.name.as_str()));
+                found.extend(new.cloned().map(Fault::Alert));
             }
         }
         self.count(found, &mut verdict);
@@ -204,9 +216,16 @@ impl Judge {
     }
 }
 
-/// What counts as wrong with a host, each with its sentence. That it does not hear etcd stops nothing by itself.
+/// What counts as wrong with a host, each with its sentence. That it does not hear etcd stops nothing by itself, and neither does
+/// what is wrong with its clock, its certificate or its files: no mode can cause that.
 pub fn wrong_with(brief: &Brief) -> BTreeMap<String, String> {
-    let counts = |code| !matches!(code, ConditionCode::FleetUnreachable | ConditionCode::FleetRejected);
+    use ConditionCode::{
+        CertExpired, CertificatesUnusable, ClockTaiUnset, ClockUnsafe, ConfigRejected, FleetRejected, FleetUnreachable,
+    };
+    let counts = |code| {
+        !matches!(code, FleetUnreachable | FleetRejected | ClockUnsafe | ClockTaiUnset)
+            && !matches!(code, CertExpired | CertificatesUnusable | ConfigRejected)
+    };
     let conditions = brief.conditions.iter().filter(|c| c.severity != Severity::Info && counts(c.code));
     conditions
         .map(|c| (format!("{} {}", c.code.as_str(), c.subject).trim_end().to_owned(), c.sentence.clone()))

@@ -1,5 +1,6 @@
-//! What `sluiced` and `sluice-switch` write into their log: named events, in four forms, at a bounded rate. What is worth a
-//! line is for those who write it; `tests/calls.rs` holds every line of both programs to the names in [`Event`].
+//! What `sluiced` and `sluice-switch` tell those who run them: lines of their log, as named events, in four forms, at a bounded
+//! rate; and a few words to the service manager ([`ServiceManager`]). What is worth a line is for those who write it;
+//! `tests/calls.rs` holds every line of both programs to the names in [`Event`].
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::string_slice))]
@@ -11,6 +12,7 @@ mod event;
 mod json;
 mod limit;
 mod limited;
+mod manager;
 mod panic;
 mod start;
 
@@ -18,5 +20,6 @@ pub use addresses::without_addresses;
 pub use event::{Event, Who};
 pub use limit::{Left, Limiter};
 pub use limited::Limits;
+pub use manager::{NotifyState, ServiceManager};
 pub use panic::abort_on_panic;
 pub use start::{Form, Started, start};

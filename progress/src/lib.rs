@@ -14,6 +14,10 @@
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::unreachable))]
 #![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 
+/// What [`sequence`] is compiled on.
+mod atomic {
+    pub use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+}
 mod c_api;
 pub mod guest;
 mod ident;
@@ -22,6 +26,7 @@ mod opening;
 mod publisher;
 mod reader;
 mod scan;
+mod sequence;
 mod sys;
 mod view;
 mod writer;

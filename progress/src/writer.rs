@@ -21,10 +21,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::ident::{Ident, Pattern, State};
 use crate::layout::{self, PAGE_BYTES, PEER_CAP, RawPage};
+use crate::sequence::changed;
 use crate::sys;
 use crate::view::Peer;
 use file::{create_named, encode, unlink};
@@ -149,13 +150,11 @@ impl Writer {
         let Some(page) = self.page() else { return };
         let Ok(_guard) = self.iteration.lock() else { return };
         let now = sys::monotonic_ns();
-        let seq = page.iter_seq.load(Ordering::Relaxed) | 1;
-        page.iter_seq.store(seq, Ordering::Relaxed);
-        fence(Ordering::Release);
-        page.iter.fetch_add(1, Ordering::Relaxed);
-        page.iter_base_bytes.store(page.enq_bytes.load(Ordering::Relaxed), Ordering::Relaxed);
-        page.iter_start_ns.store(now, Ordering::Relaxed);
-        page.iter_seq.store(seq.wrapping_add(1), Ordering::Release);
+        changed(&page.iter_seq, || {
+            page.iter.fetch_add(1, Ordering::Relaxed);
+            page.iter_base_bytes.store(page.enq_bytes.load(Ordering::Relaxed), Ordering::Relaxed);
+            page.iter_start_ns.store(now, Ordering::Relaxed);
+        });
         page.heartbeat_ns.store(now, Ordering::Relaxed);
     }
 
@@ -355,12 +354,7 @@ impl Writer {
     fn topology<T>(&self, change: impl FnOnce(&RawPage, &mut usize) -> T) -> Option<T> {
         let page = self.page()?;
         let mut count = self.peers.lock().ok()?;
-        let seq = page.topo_seq.load(Ordering::Relaxed) | 1;
-        page.topo_seq.store(seq, Ordering::Relaxed);
-        fence(Ordering::Release);
-        let result = change(page, &mut count);
-        page.topo_seq.store(seq.wrapping_add(1), Ordering::Release);
-        Some(result)
+        Some(changed(&page.topo_seq, || change(page, &mut count)))
     }
 }
 

@@ -1,11 +1,19 @@
 //! The sequence numbers of the progress page in every execution that a weakly ordered processor allows, with at most three
-//! preemptions: twins of `Writer::iteration`, `Writer::topology` and `Reader::read`, step for step, on loom's memory.
+//! preemptions: `src/sequence.rs` itself, compiled on loom's memory, and a twin of `Reader::read`.
 //!
 //! The reader copies with read(2). Around each copy the kernel takes and puts the page's folio, by atomic operations that
 //! order both sides; `barrier` stands for them.
 
 use loom::sync::atomic::{AtomicU64, Ordering, fence};
 use loom::sync::{Arc, Mutex};
+
+#[path = "../src/sequence.rs"]
+mod sequence;
+
+/// What `sequence` is compiled on.
+mod atomic {
+    pub use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+}
 
 use Ordering::{Relaxed, Release, SeqCst};
 
@@ -37,14 +45,17 @@ impl Group {
 
     fn write(&self, value: u64, without: Without) {
         let _guard = (without != Without::Lock).then(|| self.lock.lock().expect("nobody panics"));
-        let seq = self.seq.load(Relaxed) | 1;
-        self.seq.store(seq, Relaxed);
+        let change = || {
+            self.first.store(value, Relaxed);
+            self.second.store(value, Relaxed);
+        };
         if without != Without::Fence {
-            fence(Release);
+            return sequence::changed(&self.seq, change);
         }
-        self.first.store(value, Relaxed);
-        self.second.store(value, Relaxed);
-        self.seq.store(seq.wrapping_add(1), Release);
+        let odd = self.seq.load(Relaxed) | 1;
+        self.seq.store(odd, Relaxed);
+        change();
+        self.seq.store(odd.wrapping_add(1), Release);
     }
 
     /// One try; `None`: a writer was seen.

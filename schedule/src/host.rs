@@ -402,7 +402,7 @@ impl Host {
 
     fn progress(&mut self, now: Now, progress: FlowProgress) {
         if let Some(flow) = self.flows.get_mut(&progress.flow) {
-            let sent = flow.sends();
+            let (sent, back) = (flow.sends(), flow.is_back(now, progress.queued));
             if progress.queued > flows::STRAY && flow.queued <= flows::STRAY {
                 self.news.note(Change::large_if(flow.uptake.resume()));
             }
@@ -415,7 +415,7 @@ impl Host {
             flow.queued = progress.queued;
             flow.rtt = progress.rtt;
             flow.best_in_slot = flow.best_in_slot.max(progress.rate);
-            self.news.note(Change::large_if(flow.sends() != sent));
+            self.news.note(Change::large_if(back || flow.sends() != sent));
         }
     }
 

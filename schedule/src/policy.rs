@@ -204,6 +204,8 @@ pub struct FlowScene {
     pub demand: Bytes,
     /// Bytes of the round that were delivered.
     pub delivered: Bytes,
+    /// Bytes that wait to be sent beyond what is left of the round as it was told.
+    pub untold: Bytes,
     /// Bytes that its predecessors allow it to have sent by now.
     pub allowed: Bytes,
     /// Bytes by which what it delivered lags behind what it depends on: Δ before anything is planned for the current slot.
@@ -212,6 +214,9 @@ pub struct FlowScene {
     pub ceiling: Rate,
     /// The most that it would take, judged by what it took lately; `None` where no limit is known.
     pub worth: Option<Rate>,
+    /// It takes nothing, judged by the same: that says nothing of its job's pace, and what it waits for may be a flow that
+    /// would wait for it.
+    pub stands: bool,
     /// The most that the fill may give it without putting it further ahead of what feeds it than its lead; `None`: no
     /// limit is known.
     pub fed: Option<Rate>,

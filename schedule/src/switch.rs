@@ -398,7 +398,14 @@ impl Switch {
 
     fn view(&self, now: u64, link: u32, asker: Option<(u32, &Host)>) -> crate::message::LinkView {
         let mut load = vec![Rate::ZERO; self.limits.horizon];
-        self.table().load(link, now, &mut load);
+        // A double buffer is read as by a packet of the asker's: where that is for the next slot already, its own sums have begun
+        // to take the place of those that would be read for this one.
+        let ahead = match (&self.table, asker) {
+            (Table::Soft(_), Some((_, host))) => host.promises.start.saturating_sub(now),
+            _ => 0,
+        };
+        let begun = usize::try_from(ahead).map_or(self.limits.horizon, |ahead| ahead.min(self.limits.horizon));
+        self.table().load(link, now + ahead, &mut load[begun..]);
         if let Some((_, host)) = asker {
             for at in host.promises.on_link(link) {
                 for (ahead, sum) in load.iter_mut().enumerate() {

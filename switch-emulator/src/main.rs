@@ -2,17 +2,22 @@
 
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::string_slice))]
 
+use std::convert::Infallible;
 use std::io::Write;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::Parser;
-use sluice_logs::Form;
+use sluice_logs::{Form, NotifyState, ServiceManager};
 use sluice_switch::args::{Arguments, Command};
 use sluice_switch::config::{Config, LogFormat};
 use sluice_switch::server::{Bound, Server};
 use sluice_switch::{control, links, urgency, vectors};
 use tokio::signal::unix::{SignalKind, signal};
+
+/// What the service manager had no room for is said again after this time.
+const SAID_AGAIN: Duration = Duration::from_millis(500);
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
@@ -128,8 +133,18 @@ fn run(config: Config, arguments: &Arguments) -> anyhow::Result<()> {
         tokio::select! {
             result = server.run(stop) => result,
             never = urgent => match never {},
+            never = tell_ready(ServiceManager::of_environment()) => match never {},
         }
     })
+}
+
+/// Tells the service manager that this serves, and again while it has no room for that word: it ends a process that never says it.
+async fn tell_ready(mut manager: ServiceManager) -> Infallible {
+    manager.tell(&NotifyState::Ready);
+    while !manager.settle() {
+        tokio::time::sleep(SAID_AGAIN).await;
+    }
+    std::future::pending().await
 }
 
 /// Says on stdout, in one line of JSON, where the process listens; port 0 in the configuration is an answered question.
@@ -144,7 +159,6 @@ fn announce(bound: &Bound) -> anyhow::Result<()> {
     let mut out = std::io::stdout();
     // A closed stdout is no reason not to serve.
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
-    let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
     Ok(())
 }
 

@@ -10,6 +10,9 @@
 //! Names and shapes are those of [`sluice_schedule`]'s own types. A process that dies and comes back begins again with a
 //! `config` line in the same record.
 
+#[doc(hidden)]
+pub mod sample;
+
 use std::fmt;
 use std::io::{BufRead, Read, Write};
 
@@ -207,56 +210,12 @@ fn bounded(config: &HostConfig) -> Result<(), ReplayFault> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
-
-    use sluice_schedule::{BootId, Bytes, FlowId, FlowSpec, Hop, HostId, JobId, LinkId, Nanos, Rate, Slot};
-
+    use super::sample::round;
     use super::*;
-
-    #[derive(Clone, Default)]
-    struct Shared(Arc<Mutex<Vec<u8>>>);
-
-    impl Write for Shared {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().expect("one thread").write(bytes)
-        }
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-
-    fn record() -> String {
-        let shared = Shared::default();
-        let mut recorder = Recorder::new(Box::new(shared.clone()));
-        let me = HostId::of("h0");
-        let config = HostConfig::new(me, BootId(1));
-        let mut host = Host::new(config.clone());
-        recorder.start(&config);
-        let now = |ms: u64| Now {
-            mono: Nanos::from_millis(60_000 + ms),
-            wall: Nanos::from_millis(60_000 + ms),
-            slot: Slot(1000 + (ms / 60) as u32),
-            into_slot: Nanos::from_millis(ms % 60),
-        };
-        let id = FlowId(u64::from(me.0) << 32 | 1);
-        let path = vec![Hop { link: LinkId::egress(me), capacity: Rate::mbps(10_000), holder: None }];
-        let spec = FlowSpec { flow: id, job: JobId(5), path, ..FlowSpec::default() };
-        let began = Event::RoundBegan { job: JobId(5), flows: vec![(id, Bytes(1_000_000))] };
-        for (ms, event) in [(0, Event::FlowOpened(spec)), (1, began), (60, Event::SlotEdge)] {
-            recorder.event(now(ms), &event);
-            host.handle(now(ms), event);
-            let mut actions = Vec::new();
-            host.decide(now(ms), &mut actions);
-            recorder.decision(now(ms), &actions);
-        }
-        drop(recorder);
-        let bytes = shared.0.lock().expect("one thread").clone();
-        String::from_utf8(bytes).expect("JSON is text")
-    }
 
     #[test]
     fn what_was_recorded_comes_out_again() {
-        let text = record();
+        let text = round();
         let replayed = replay(text.as_bytes()).expect("the same");
         assert_eq!((replayed.brains, replayed.events, replayed.decisions), (1, 3, 3));
         assert!(replayed.actions >= 2, "{replayed:?}");
@@ -264,7 +223,7 @@ mod tests {
 
     #[test]
     fn another_event_gives_another_decision_and_is_found() {
-        let text = record();
+        let text = round();
         let changed = text.replacen("10000000000", "9000000000", 1);
         assert_ne!(text, changed);
         assert!(matches!(replay(changed.as_bytes()), Err(ReplayError { fault: ReplayFault::Differs { .. }, .. })));
@@ -274,7 +233,7 @@ mod tests {
     fn what_is_no_record_is_refused_with_its_line() {
         let said = |text: &str| replay(text.as_bytes()).expect_err("no record").to_string();
         assert!(said("x\n").starts_with("line 1: "));
-        let event = record().lines().nth(1).expect("an event").to_owned();
+        let event = round().lines().nth(1).expect("an event").to_owned();
         assert!(said(&event).contains("no config before it"));
         assert!(said("{\"config\":1}").contains("expected a config"));
     }

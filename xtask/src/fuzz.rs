@@ -11,17 +11,19 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use crate::shell::{Early, Step, output, root};
+use run::Bound;
 use seen::Seen;
 
 const HELP: &str = "\
-cargo xtask fuzz NAME|all [--minutes N] [--jobs N] [--asan] [--record] [--merge]
+cargo xtask fuzz NAME|all [--minutes N] [--inputs N] [--jobs N] [--asan] [--record] [--merge]
 cargo xtask fuzz --list | --corpus | --table
 
 Feeds parsers with inputs that an engine makes which sees what code they reach (libFuzzer), and with edits that know the
 language. Whatever breaks a target is made as small as it can be and put into its corpus, where every run of the tests tries it
 again; the command then fails. NAME is a folder of testbed/fuzz-targets/corpus, or its number (F01).
 
-  --minutes N  how long each target runs; default 10
+  --minutes N  processor time that each target gets; default 10
+  --inputs N   a target that has had so many inputs is done sooner; default: none is
   --jobs N     processes at a time; of one target that many run together; default 2
   --asan       with the address sanitizer, which needs a nightly compiler
   --record     write what was seen into benchmarks/fuzz.tsv, for --table
@@ -48,6 +50,8 @@ const MEMORY_MIB: u64 = 512;
 struct Asked {
     targets: Vec<String>,
     minutes: u64,
+    /// Of each process, where there is a bound.
+    inputs: Option<u64>,
     jobs: usize,
     asan: bool,
     record: bool,
@@ -92,17 +96,19 @@ fn targets() -> Result<Vec<String>, String> {
 
 fn read(args: &[String]) -> Result<Asked, Early> {
     let all = targets()?;
-    let mut asked = Asked { targets: Vec::new(), minutes: 10, jobs: 2, asan: false, record: false, merge: false };
+    let mut asked =
+        Asked { targets: Vec::new(), minutes: 10, inputs: None, jobs: 2, asan: false, record: false, merge: false };
     let mut args = args.iter();
     while let Some(arg) = args.next() {
-        let mut number = || {
+        let mut number = |most: u32| {
             let text = args.next().map_or("", String::as_str);
-            let number = text.parse::<u16>().ok().filter(|number| (1..=1440).contains(number));
-            number.ok_or_else(|| Early::Usage(format!("{arg} takes a number from 1 to 1440, not {text:?}")))
+            let number = text.parse::<u32>().ok().filter(|number| (1..=most).contains(number));
+            number.ok_or_else(|| Early::Usage(format!("{arg} takes a number from 1 to {most}, not {text:?}")))
         };
         match arg.as_str() {
-            "--minutes" => asked.minutes = number()?.into(),
-            "--jobs" => asked.jobs = number()?.into(),
+            "--minutes" => asked.minutes = number(1440)?.into(),
+            "--inputs" => asked.inputs = Some(number(1_000_000_000)?.into()),
+            "--jobs" => asked.jobs = number(1440)? as usize,
             "--asan" => asked.asan = true,
             "--record" => asked.record = true,
             "--merge" => asked.merge = true,
@@ -147,7 +153,7 @@ fn build(asan: bool) -> Result<PathBuf, String> {
 fn fuzz(asked: &Asked) -> Result<(), String> {
     let program = build(asked.asan)?;
     let runs = root().join(if asked.asan { "target/fuzz-asan/runs" } else { "target/fuzz/runs" });
-    let time = Duration::from_secs(60 * asked.minutes);
+    let bound = Bound { processor: Duration::from_secs(60 * asked.minutes), inputs: asked.inputs };
     // Of one target several run together and show each other what they find; of several each runs once.
     let copies = if asked.targets.len() == 1 { asked.jobs } else { 1 };
     let waiting: Mutex<VecDeque<(String, usize)>> =
@@ -155,7 +161,7 @@ fn fuzz(asked: &Asked) -> Result<(), String> {
     let all: Mutex<Vec<Seen>> = Mutex::new(Vec::new());
     let rounds = (asked.targets.len() * copies).div_ceil(asked.jobs) as u64;
     println!(
-        "{} targets, {} at a time, {} min each: about {} min",
+        "{} targets, {} at a time, {} min of a processor each at most: about {} min",
         asked.targets.len(),
         asked.jobs,
         asked.minutes,
@@ -166,7 +172,7 @@ fn fuzz(asked: &Asked) -> Result<(), String> {
             scope.spawn(|| {
                 let next = || waiting.lock().ok().and_then(|mut waiting| waiting.pop_front());
                 while let Some((name, copy)) = next() {
-                    let seen = run::one(&program, &runs, &name, copy, time);
+                    let seen = run::one(&program, &runs, &name, copy, bound);
                     println!("{}", seen.line());
                     if let Ok(mut all) = all.lock() {
                         all.push(seen);
@@ -257,7 +263,15 @@ mod tests {
         assert_eq!((one.targets, one.minutes, one.jobs, one.asan), (vec!["F01-grpc".to_owned()], 3, 1, true));
         let all = asked(&["all"]).unwrap_or_else(|_| panic!("all"));
         assert_eq!(all.targets, targets().expect("the corpora"));
-        for wrong in [&["F99"][..], &["all", "--minutes", "0"], &["all", "--jobs"], &["--asan"]] {
+        let bound = asked(&["F02", "--inputs", "10000000"]).unwrap_or_else(|_| panic!("a bound"));
+        assert_eq!((bound.inputs, bound.minutes), (Some(10_000_000), 10));
+        for wrong in [
+            &["F99"][..],
+            &["all", "--minutes", "0"],
+            &["all", "--inputs", "2000000000"],
+            &["all", "--jobs"],
+            &["--asan"],
+        ] {
             assert!(matches!(asked(wrong), Err(Early::Usage(_))), "{wrong:?}");
         }
     }

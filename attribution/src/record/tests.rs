@@ -1,35 +1,8 @@
 //! Whatever a daemon wrote before it was killed is read, and nothing that anybody puts into a file makes a reader panic.
 
-use proptest::prelude::*;
-use sluice_schedule::{Bytes, FlowId, JobId, Nanos, Rate};
-
 use super::*;
-use crate::seen::{ArrivalSeen, FlowSeen, JobBytes, JobSeen, LinkSeen, Mark};
-
-fn seen(number: u64) -> Seen {
-    let jobs = vec![JobSeen {
-        id: JobId(7),
-        name: "4711".into(),
-        inferred: false,
-        marks: vec![Mark { at: Nanos(number * 60), round: number, ended: true }],
-    }];
-    let bytes = Bytes(number);
-    Seen {
-        from: Nanos(number * 60),
-        to: Nanos(number * 60 + 60),
-        jobs,
-        peers: vec!["h1".into()],
-        links: vec![LinkSeen {
-            name: "h0:eth0".into(),
-            capacity: Rate(1_000),
-            jobs: vec![JobBytes { job: 0, bytes }],
-            ..LinkSeen::default()
-        }],
-        flows: vec![FlowSeen { flow: FlowId(number), delivered: bytes, ..FlowSeen::default() }],
-        arrivals: vec![ArrivalSeen { received: bytes, ..ArrivalSeen::default() }],
-        ..Seen::default()
-    }
-}
+use crate::seen::sample as seen;
+use proptest::prelude::*;
 
 /// A segment with these slots.
 fn segment(serial: u64, host: &str, slots: std::ops::Range<u64>) -> Vec<u8> {

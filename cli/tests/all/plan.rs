@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 const VECTORS: &str = include_str!("../../../formats/tests/vectors/forestcoll.json");
 
 /// A fraction of the vectors or of a result.
-fn fraction(value: &Value) -> f64 {
+pub fn fraction(value: &Value) -> f64 {
     let text = value.as_str().expect("a fraction as text");
     let (p, q) = text.split_once('/').unwrap_or((text, "1"));
     p.parse::<f64>().expect("a number") / q.parse::<f64>().expect("a number")
@@ -185,7 +185,7 @@ fn nothing_is_written_where_it_cannot_be_written_whole() {
 }
 
 /// Interrupts a command that takes long while it works; what it gave until its end.
-fn interrupted(desk: &Desk, line: &str) -> std::process::Output {
+pub fn interrupted(desk: &Desk, line: &str) -> std::process::Output {
     let mut child = piped(desk.command(line)).spawn().expect("the program runs");
     let pid = child.id().to_string();
     // A machine under load may take its time to begin: bit 1 of the caught signals is SIGINT.
@@ -352,161 +352,6 @@ fn every_help_has_an_example_that_parses() {
 }
 
 #[test]
-fn exports_in_every_format() {
-    let desk = Desk::new();
-    assert!(desk.run("topology gen mi250 --boxes 2 --gpus 8 --out t.json").status.success());
-    let line = "plan forestcoll --topology t.json --fixed-k 1 --collective";
-    for collective in ["all-gather", "all-reduce", "reduce-scatter"] {
-        assert!(desk.run(&format!("{line} {collective} --out {collective}.json")).status.success());
-        let shown = desk.json(&format!("plan export {collective}.json --format msccl-xml --verify --out p.xml"));
-        assert_eq!((&shown["format"], &shown["warnings"]), (&json!("msccl-xml"), &json!([])));
-        assert_eq!((&shown["verified"]["fault"], &shown["verified"]["ranks"]), (&json!(null), &json!(16)));
-        assert_eq!(shown["files"][0]["bytes"], json!(desk.read("p.xml").len()));
-        // The same bytes on stdout, and again from the topology beside the plan.
-        let line = format!("plan export {collective}.json --format msccl-xml");
-        assert_eq!(stdout(&desk.run(&line)), desk.read("p.xml"));
-        assert_eq!(stdout(&desk.run(&format!("{line} --topology t.json"))), desk.read("p.xml"));
-    }
-    let xml = stdout(&desk.run("plan export reduce-scatter.json --format msccl-xml --dialect rccl --proto LL128"));
-    assert!(xml.contains("coll=\"reducescatter\"") && xml.contains("proto=\"LL128\""), "{xml}");
-    for (format, begins) in [("tree-xml", "<"), ("dot", "digraph"), ("svg", "<svg"), ("forest-json", "{")] {
-        let text = stdout(&desk.run(&format!("plan export all-gather.json --format {format}")));
-        assert!(text.starts_with(begins), "{format}: {text}");
-        assert!(desk.run(&format!("plan export all-gather.json --format {format} --out x.{format}")).status.success());
-        assert_eq!(desk.read(&format!("x.{format}")), text);
-    }
-    let tree = stdout(&desk.run("plan export all-gather.json --format svg --tree 3 --colour tree"));
-    assert!(tree.len() < desk.read("x.svg").len() && tree.contains("tree 3"));
-    // Both halves of an all-reduce, each on its own.
-    let shown = desk.run("plan export all-reduce.json --format forest-json --out f.json");
-    assert!(shown.status.success(), "{}", stderr(&shown));
-    let half = |name: &str| serde_json::from_str::<Value>(&desk.read(name)).expect("JSON")["collective"].clone();
-    assert_eq!((half("f.in.json"), half("f.out.json")), (json!("reduce_scatter"), json!("allgather")));
-}
-
-#[test]
-fn exports_that_are_refused_write_nothing() {
-    let desk = Desk::new();
-    assert!(desk.run("topology gen dgx-a100 --boxes 2 --out t.json").status.success());
-    assert!(desk.run("plan forestcoll --topology t.json --collective all-gather --out p.json").status.success());
-    let line = "plan export p.json --out out --format";
-    // Thirty-two times 13 trees per root are too many for the runtime, and the message says of what and how many.
-    assert_eq!(desk.refused(&format!("{line} msccl-xml --instances 32")).0, "XML_LIMIT_EXCEEDED");
-    let value: Value = serde_json::from_slice(&desk.run(&format!("{line} msccl-xml --instances 32 --json")).stdout)
-        .expect("one JSON document");
-    let details: Vec<(&str, bool)> = value["errors"]
-        .as_array()
-        .expect("errors")
-        .iter()
-        .map(|error| {
-            (
-                error["details"]["what"].as_str().expect("what"),
-                error["details"]["count"].as_u64() > error["details"]["limit"].as_u64(),
-            )
-        })
-        .collect();
-    assert!(details.contains(&("channels", true)) && details.iter().all(|(_, over)| *over), "{details:?}");
-    assert!(desk.run(&format!("{line} msccl-xml --no-limits --verify")).status.success());
-    std::fs::remove_file(desk.path("out")).expect("written");
-    assert_eq!(desk.refused(&format!("{line} msccl-xml --instances 0")), ("E_RANGE".into(), "--instances".into()));
-    assert_eq!(desk.refused(&format!("{line} svg --tree 99")), ("E_RANGE".into(), "--tree".into()));
-    assert_eq!(desk.refused(&format!("{line} svg --verify")), ("E_KEY".into(), "--verify".into()));
-    assert_eq!(desk.refused(&format!("{line} msccl-xml --tree 1")), ("E_KEY".into(), "--tree".into()));
-    assert_eq!(desk.refused("plan export t.json --format svg --out out").0, "E_KEY");
-    assert_eq!(desk.refused("plan export none.json --format svg --out out").0, "E_PARSE");
-    // A plan that is wrong: no program (3, the answer is no), but a picture of it.
-    desk.write("bad.json", &desk.read("p.json").replacen("\"weight\": 11", "\"weight\": 12", 1));
-    let output = desk.run("plan export bad.json --format msccl-xml --no-limits --out out");
-    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
-    assert!(stderr(&output).contains("error[PLAN_REFUSED]") && stderr(&output).contains("WRONG_SHARE"));
-    assert!(!desk.path("out").exists());
-    assert!(desk.run("plan export bad.json --format svg").status.success());
-    // Another topology than the plan's.
-    assert!(desk.run("topology gen dgx-h100 --boxes 2 --out h.json").status.success());
-    let output = desk.run("plan export p.json --topology h.json --format tree-xml --out out");
-    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
-    // A kind that is never exported, and two files on one stdout.
-    let mut plan: Value = serde_json::from_str(&desk.read("p.json")).expect("JSON");
-    plan["content"] = json!({"kind": "paths", "pairs": []});
-    desk.write("paths.json", &plan.to_string());
-    for format in ["msccl-xml", "oneccl-xml", "forest-json", "tree-xml", "dot", "svg"] {
-        let refused = desk.refused(&format!("plan export paths.json --format {format} --out out"));
-        assert_eq!(refused, ("UNSUPPORTED_FIELD".into(), "/content/kind".into()));
-    }
-    assert!(
-        desk.run("plan forestcoll --topology t.json --collective all-reduce --fixed-k 1 --out r.json").status.success()
-    );
-    assert_eq!(desk.refused("plan export r.json --format forest-json"), ("E_MISSING".into(), "--out".into()));
-    let output = desk.run("plan export p.json --format svg --out nowhere/p.svg");
-    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
-}
-
-#[test]
-fn graphs_are_found_written_and_remembered() {
-    let desk = Desk::new();
-    let line =
-        "plan find-topology --nodes 8,12 --degree 4 --size 1MiB --alpha 10us --bandwidth 100Gbit/s --cache values";
-    let found = desk.json(&format!("{line} --out-dir out"));
-    let points = found["frontier"].as_array().expect("a list");
-    let best = points.last().expect("a point");
-    assert_eq!(
-        (&best["N"], &best["d"], &best["T_L"], &best["T_B"]),
-        (&json!(12), &json!(4), &json!(2), &json!("11/12"))
-    );
-    assert_eq!(
-        (&best["exact"], &best["constructible"], &best["alltoall_us"]),
-        (&json!(true), &json!(true), &Value::Null)
-    );
-    // 2·(2·10 µs + 11/12·83.88608 µs)
-    assert!((best["runtime_us"].as_f64().expect("a time") - 193.791).abs() < 0.001, "{best}");
-    for point in points {
-        let dir = point["out"].as_str().expect("a directory");
-        assert_eq!(
-            desk.json(&format!("plan check {dir}/plan.json --topology {dir}/topology.json"))["ok"],
-            true,
-            "{point}"
-        );
-        let gen_again = format!("topology show {dir}/topology.json");
-        assert_eq!(desk.json(&gen_again)["name"], point["expression"], "{point}");
-        assert!(desk.read(&format!("{dir}/topology.svg")).starts_with("<svg"));
-    }
-    assert!(desk.read("out/frontier-n12-d4.svg").contains("12 machines of 4 ports"));
-    let again = desk.json(line);
-    assert_eq!(again["computed"], 0, "all values stand in the file");
-    assert!(found["computed"].as_u64().expect("a count") > 0);
-    let mut damaged = desk.read("values");
-    damaged = damaged.replace("\t2\t", "\t1\t");
-    desk.write("values", &damaged);
-    let output = desk.run(line);
-    assert_eq!(output.status.code(), Some(0));
-    assert!(stderr(&output).contains("the digest does not match"), "{}", stderr(&output));
-    assert!(stdout(&output).contains("11/12"), "{}", stdout(&output));
-    assert_eq!(desk.json(line)["computed"], 0, "and were written anew");
-    assert_eq!(
-        stdout(&desk.run("plan find-topology --nodes 5 --degree 0 --no-cache")),
-        "no graph of this size and degree\n"
-    );
-
-    for (line, code, key) in [
-        ("--nodes 8 --degree 4 --allow Torsu", "E_RANGE", "--allow"),
-        ("--nodes 8 --degree 4 --also K(8", "E_PARSE", "--also"),
-        ("--nodes 8 --degree 4 --collective broadcast", "E_RANGE", "--collective"),
-        ("--nodes 8 --degree 4 --size 1MB --alpha 10 --bandwidth 1GB/s", "E_RANGE", "--alpha"),
-        ("--nodes 8 --degree 4 --size 1MB --alpha 1us --bandwidth 5", "E_RANGE", "--bandwidth"),
-        ("--nodes 8 --degree 4 --size 1mb --alpha 1us --bandwidth 5GB/s", "E_RANGE", "--size"),
-        ("--nodes 1048576 --degree 64", "TopologyTooLarge", "--nodes"),
-    ] {
-        let refused = desk.refused(&format!("plan find-topology --no-cache {line}"));
-        assert_eq!(refused, (code.into(), key.into()), "{line}");
-    }
-    for line in
-        ["--nodes 0 --degree 4", "--nodes 9-8 --degree 4", "--nodes 8 --degree 65", "--nodes 8 --degree 4 --size 1MB"]
-    {
-        assert_eq!(desk.run(&format!("plan find-topology {line}")).status.code(), Some(2), "{line}");
-    }
-}
-
-#[test]
 fn the_best_of_several_numbers_of_trees() {
     let desk = Desk::new();
     desk.json("topology gen mi250 --boxes 2 --gpus 8 --out t.json");
@@ -563,36 +408,4 @@ fn a_collective_that_is_none_is_answered_with_those_there_are() {
     for word in ["allgather", "allreduce", "alltoall", "broadcast", "custom", "gather", "reduce_scatter", "scatter"] {
         assert!(text.contains(word), "{word}: {text}");
     }
-}
-
-#[test]
-fn graphs_are_searched_at_random_until_the_time_is_up_or_somebody_interrupts() {
-    let desk = Desk::new();
-    let line = "plan find-topology --nodes 16 --degree 4 --no-cache";
-    let (plain, searched) = (desk.json(line), desk.json(&format!("{line} --search 1 --seed 7")));
-    let costs = |found: &Value| -> Vec<(u64, f64)> {
-        let points = found["frontier"].as_array().expect("a list").iter();
-        points.map(|point| (point["T_L"].as_u64().expect("steps"), fraction(&point["T_B"]))).collect()
-    };
-    for (steps, time) in costs(&plain) {
-        assert!(
-            costs(&searched).iter().any(|own| own.0 <= steps && own.1 <= time),
-            "a search loses nothing: {plain} {searched}"
-        );
-    }
-    let output = interrupted(&desk, "plan find-topology --nodes 500 --degree 4 --no-cache --search 600 --json");
-    assert_eq!((output.status.code(), stdout(&output)), (Some(130), String::new()));
-}
-
-#[cfg(feature = "lp")]
-#[test]
-fn the_time_of_an_all_to_all_on_graphs_that_were_found() {
-    let desk = Desk::new();
-    let line = "plan find-topology --nodes 5 --degree 4 --size 1MiB --alpha 10us --bandwidth 100Gbit/s --no-cache --all-to-all";
-    let found = desk.json(line);
-    let point = &found["frontier"][0];
-    assert_eq!(point["expression"], "DC(5,{1,2,3,4})", "all pairs are joined");
-    // Every pair has a link of its own: f = 1, and the time is d/(N·f) of 83.88608 us.
-    let time = point["alltoall_us"].as_f64().expect("a time");
-    assert!((time / (83.88608 * 4.0 / 5.0) - 1.0).abs() < 1e-5, "{point}");
 }

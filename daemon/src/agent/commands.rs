@@ -2,8 +2,8 @@
 
 use std::rc::Rc;
 
-use sd_notify::NotifyState;
 use sluice_formats::problem::{Problem, Problems};
+use sluice_logs::NotifyState;
 use sluice_schedule::{JobId, Nanos};
 use sluice_wire::snapshot::{
     Command, DrainRequest, FileProblem, Mode as WireMode, ModeRequest, Outcome, Refused, SCHEMA,

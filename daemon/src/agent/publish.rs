@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use sd_notify::NotifyState;
+use sluice_logs::NotifyState;
 use sluice_schedule::Nanos;
 
 use super::Agent;

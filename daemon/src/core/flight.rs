@@ -19,12 +19,18 @@ const FILE: &str = "flight.ring";
 struct Places {
     links: BTreeMap<LinkId, u32>,
     peers: BTreeMap<String, u32>,
+    /// The same by address: a host that sends by hundreds of connections is named once a slot.
+    addresses: BTreeMap<[u8; 16], u32>,
     jobs: BTreeMap<JobId, u32>,
 }
 
 impl Places {
-    fn peer(&mut self, name: String, seen: &mut Seen) -> u32 {
-        *self.peers.entry(name).or_insert_with_key(|name| push(&mut seen.peers, name.clone()))
+    /// The place of a connection's other end, which has this name.
+    fn peer(&mut self, tuple: &Tuple, name: impl FnOnce(&Tuple) -> String, seen: &mut Seen) -> u32 {
+        *self.addresses.entry(tuple.remote.0).or_insert_with(|| {
+            let name = name(tuple);
+            *self.peers.entry(name).or_insert_with_key(|name| push(&mut seen.peers, name.clone()))
+        })
     }
 }
 
@@ -174,7 +180,7 @@ impl Core {
                     add(&mut link.jobs, job, socket.moved_in_slot);
                 }
             }
-            let peer = places.peer(self.peer_name(&socket.tuple), &mut told.seen);
+            let peer = places.peer(&socket.tuple, |tuple| self.peer_name(tuple), &mut told.seen);
             let spared = self.is_spared(status.spec.job);
             let stats = &socket.stats;
             told.seen.flows.push(FlowSeen {
@@ -211,7 +217,7 @@ impl Core {
                 if !room {
                     return;
                 }
-                let peer = places.peer(self.peer_name(&tuple), &mut told.seen);
+                let peer = places.peer(&tuple, |tuple| self.peer_name(tuple), &mut told.seen);
                 let link = self.monitor.fabric.link_between(tuple.local_ip(), tuple.remote_ip());
                 // An inward link stands behind the outward one of the same card.
                 let link = link.and_then(|link| told.received.get(link)).map(|(place, _)| *place);

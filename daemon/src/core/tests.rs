@@ -15,6 +15,7 @@ mod benefit;
 mod conditions;
 mod fleet;
 mod flight;
+mod keys;
 mod routes;
 mod surplus;
 
@@ -218,6 +219,10 @@ fn at_the_end_orders_live_on_for_the_coast() {
     let (rate, expires) = star.sites[0].order().expect("ordered");
     assert_eq!(expires, Nanos::from_millis(2400));
     assert!(rate >= LINK.payload().times(0.9) && rate <= LINK.payload(), "{rate}");
+    let core = &mut star.sites[0].core;
+    core.config.enforce.coast_ms = 5_000;
+    assert_eq!(core.coast(Nanos::from_millis(400)), 1);
+    assert_eq!(star.sites[0].order().map(|(_, expires)| expires), Some(Nanos::from_millis(5_400)));
 }
 
 /// Promises: P-15

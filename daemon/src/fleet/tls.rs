@@ -66,8 +66,11 @@ mod tests {
         for name in ["ca", "cert", "key"] {
             std::fs::write(path(name), name).expect("written");
         }
-        let pair = Pair { certificate: path("cert"), key: path("key") };
-        let certificates = Certificates { authority: Some(path("ca")), own: Some(pair), name: None };
+        let mut config = Config::default();
+        let fleet = &mut config.fleet;
+        (fleet.tls_ca, fleet.tls_cert, fleet.tls_key) = (Some(path("ca")), Some(path("cert")), Some(path("key")));
+        fleet.tls_name = Some("etcd-1".into());
+        let certificates = Certificates::of(&config);
         for (mode, good) in [(0o644, false), (0o660, false), (0o640, true), (0o600, true)] {
             std::fs::set_permissions(path("key"), std::fs::Permissions::from_mode(mode)).expect("set");
             let read = certificates.read().await;
@@ -76,8 +79,12 @@ mod tests {
         std::fs::remove_file(path("ca")).expect("removed");
         let error = certificates.read().await.expect_err("gone").to_string();
         assert!(error.contains("/ca: "), "{error}");
-        // It is never shown.
         std::fs::write(path("ca"), "ca").expect("written");
+        let tls = certificates.read().await.expect("good").expect("configured");
+        assert_eq!((tls.authority.as_slice(), tls.name.as_deref()), (b"ca".as_slice(), Some("etcd-1")));
+        let own = tls.own.expect("both files are named");
+        assert_eq!(own.certificate.as_slice(), b"cert");
+        // It is never shown.
         assert!(!format!("{:?}", certificates.read().await.expect("good")).contains("key"));
         assert!(Certificates { authority: None, own: None, name: None }.read().await.expect("none").is_none());
     }

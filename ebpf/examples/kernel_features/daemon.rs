@@ -132,11 +132,16 @@ fn wait(words: &Receiver<(String, u64)>, word: &str, time: Duration) -> Option<u
     }
 }
 
-/// The job: sends for ever, and says in whose hands its socket is whenever that changes, with the time.
+/// The job: sends for ever, some 500 Mbit/s where nothing holds it, which leaves a translated processor to the daemon; and says in
+/// whose hands its socket is whenever that changes, with the time.
 pub fn job(to: &str) -> ! {
     let stream = TcpStream::connect(to).expect("the test listens there");
     let mut out = stream.try_clone().expect("dup");
-    std::thread::spawn(move || while out.write_all(&[0; 65_536]).is_ok() {});
+    std::thread::spawn(move || {
+        while out.write_all(&[0; 65_536]).is_ok() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    });
     let mut before = false;
     loop {
         let held = holder::holds(&stream);

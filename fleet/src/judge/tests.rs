@@ -20,7 +20,7 @@ fn touched(unanswered: usize) -> Rollout {
         reason: String::new(),
     };
     let rollout = Rollout::new(order, vec![(name("rack1"), Mode::Observe)], UnixTime(1000));
-    let before = before(&[seen("gpu-1", with_condition(ConditionCode::ClockUnsafe)), seen("gpu-2", active())]);
+    let before = before(&[seen("gpu-1", with_condition(ConditionCode::FeedbackStale)), seen("gpu-2", active())]);
     match rollout.step(UnixTime(1000), &Verdict::default(), &before) {
         Step::Turn(turn) => turn.rollout,
         other => panic!("{other:?}"),
@@ -67,17 +67,17 @@ fn what_was_there_before_what_is_only_told_and_etcd_itself_are_none() {
     let (rollout, mut judge) = (touched(0), Judge::default());
     for _ in 0..2 * LOOKS {
         let hosts = vec![
-            seen("gpu-1", with_condition(ConditionCode::ClockUnsafe)),
+            seen("gpu-1", with_condition(ConditionCode::FeedbackStale)),
             seen("gpu-2", with_condition(ConditionCode::RdmaUnmanaged)),
             seen("gpu-2", with_condition(ConditionCode::FleetUnreachable)),
             // Nobody knows what was wrong with it before.
-            seen("gpu-3", with_condition(ConditionCode::ClockUnsafe)),
+            seen("gpu-3", with_condition(ConditionCode::FeedbackStale)),
         ];
         assert_eq!(look(&mut judge, &rollout, 2000, hosts), Verdict::default());
     }
     let mut judge = Judge::default();
     let looks = (0..LOOKS)
-        .map(|_| look(&mut judge, &rollout, 1010, vec![seen("gpu-2", with_condition(ConditionCode::ClockUnsafe))]));
+        .map(|_| look(&mut judge, &rollout, 1010, vec![seen("gpu-2", with_condition(ConditionCode::FeedbackStale))]));
     assert_eq!(looks.last().expect("some").faults.len(), 1);
 }
 
@@ -129,6 +129,38 @@ fn alerts_that_begin_to_fire_are_faults_and_so_is_their_silence() {
     assert_eq!(ask(Ok(both)), [Fault::Alert(alert("SluiceSlotsLate"))]);
     for i in 0..3 {
         assert_eq!(ask(Err(format!("try {i}"))).len(), usize::from(i == 2));
+    }
+}
+
+#[test]
+fn what_no_mode_can_cause_stops_no_rollout_and_what_one_can_does() {
+    let known = sluice_monitoring::alerts::alerts();
+    assert!(
+        NO_MODES_DOING.iter().all(|name| known.iter().any(|alert| alert.name == *name)),
+        "an alert has another name now"
+    );
+    for alert in &known {
+        let (rollout, mut judge) = (touched(0), Judge::default());
+        let fires = Ok([Alert { name: alert.name.into(), instance: "gpu-1:9605".into() }].into());
+        let mut ask = |alerts: &Result<BTreeSet<Alert>, String>| {
+            judge.look(&rollout, UnixTime(1010), &BTreeMap::new(), Some(alerts))
+        };
+        ask(&Ok(BTreeSet::new()));
+        let looks: Vec<Verdict> = (0..LOOKS).map(|_| ask(&fires)).collect();
+        let can = !NO_MODES_DOING.contains(&alert.name);
+        assert_eq!(looks.iter().any(|verdict| !verdict.faults.is_empty()), can, "{}", alert.name);
+        assert_eq!(looks.iter().any(|verdict| !verdict.suspected.is_empty()), can, "{}", alert.name);
+    }
+    for (code, can) in [
+        (ConditionCode::CertExpired, false),
+        (ConditionCode::CertificatesUnusable, false),
+        (ConditionCode::ClockUnsafe, false),
+        (ConditionCode::ConfigRejected, false),
+        (ConditionCode::LossGuard, true),
+        (ConditionCode::EnforcementNone, true),
+        (ConditionCode::SwitchUnreachable, true),
+    ] {
+        assert_eq!(!wrong_with(&with_condition(code)).is_empty(), can, "{}", code.as_str());
     }
 }
 

@@ -7,7 +7,7 @@ use sluice_plan::check::{Code, check};
 use sluice_plan::plan::{Collective, Plan};
 
 use crate::scene::{edited, on};
-use crate::{flows, hops, naive, sends, steps};
+use crate::{flows, hops, naive, sends, step_plans};
 
 /// The other tests, which assert codes where they belong.
 const OTHERS: [&str; 7] = [
@@ -33,7 +33,7 @@ fn cases() -> Vec<(Code, Value)> {
     let trees = value(&naive::trees(&of_star(), Collective::AllGather));
     let straight = naive::trees(&complete(5, "1").expect("valid"), Collective::Broadcast);
     let paths = value(&naive::paths(&of_star(), Collective::AllToAll));
-    let stepped = steps::of_steps(&of_star(), Collective::AllGather);
+    let stepped = step_plans::of_steps(&of_star(), Collective::AllGather);
     let hopping = value(&hops::through_the_switch(Collective::Broadcast).1);
     let (row, rates, order) = (sends::row(), flows::rates(), flows::order());
     let mut cases = Vec::new();

@@ -233,7 +233,7 @@ fn a_bound_that_was_not_recomputed_is_held_against_the_cost() {
 fn costs_of_steps_and_of_parallel_links() {
     // Straight to everybody in one step: every one of 12 links carries a quarter.
     let topology = complete(4, "1").expect("valid");
-    let mut steps = crate::steps::of_steps(&topology, Collective::AllGather);
+    let mut steps = crate::step_plans::of_steps(&topology, Collective::AllGather);
     steps["claim"] =
         json!({"cost": "12", "cost_lower_bound": "12", "certificate": {"kind": "none", "cost_prices": vec![0; 12]}});
     assert!(!refused(&steps.to_string()));

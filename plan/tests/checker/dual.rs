@@ -221,7 +221,7 @@ fn topology_root(topology: &Topology, plan: &Plan) -> usize {
 #[test]
 fn prices_of_steps_and_of_ignored_groups() {
     let topology = complete(4, "1").expect("valid");
-    let mut steps = crate::steps::of_steps(&topology, Collective::AllGather);
+    let mut steps = crate::step_plans::of_steps(&topology, Collective::AllGather);
     let bound = by_trying(&topology, &plan_of(&topology, Collective::AllGather), &[1; 12]).expect("proved");
     steps["claim"]["lower_bound"] = json!(bound.to_string());
     steps["claim"]["certificate"] = json!({"kind": "dual", "prices": vec![1; 12]});

@@ -1,6 +1,7 @@
 //! The writer on a page of ordinary memory, where Miri can follow every access (`cargo xtask verify --long miri`).
 
 use std::mem::ManuallyDrop;
+use std::sync::atomic::fence;
 
 use super::*;
 use crate::view::PeerKind;

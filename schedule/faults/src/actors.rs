@@ -49,6 +49,8 @@ pub struct Daemon {
     pub clock: Clock,
     pub grid: SlotClock,
     pub edge: Option<Slot>,
+    /// When it noticed that this slot had begun.
+    pub edge_at: Nanos,
     /// Counts processes, so that ticks of a dead one are not taken for those of the next.
     pub life: u32,
     pub died: Option<Death>,
@@ -99,6 +101,7 @@ impl Daemon {
             config,
             clock,
             edge: None,
+            edge_at: Nanos::ZERO,
             life: 0,
             died: None,
             born: Nanos::ZERO,

@@ -143,14 +143,15 @@ impl World {
         (0..flows.len()).all(|other| other == at || !meets(other) || !self.cluster.kernel.sending(other))
     }
 
-    /// Invariant 2.
+    /// Invariant 2, of links that are crossed only by flows that can be promised there.
     fn check_cables(&mut self) {
         for link in 0..self.cluster.kernel.cables.len() {
             let kernel = &self.cluster.kernel;
             let flows = kernel.flows.iter().filter(|flow| flow.path.contains(&link) && flow.has_demand());
             let sum: u64 = flows.filter_map(|flow| flow.live_order(self.now)).map(|rate| rate.0).sum();
             let lasting = self.options.lasting.map(|lasting| host_id(lasting.host));
-            if kernel.flows.iter().any(|flow| Some(flow.from) == lasting && flow.path.contains(&link)) {
+            let apart = |at: &usize| Some(kernel.flows[*at].from) == lasting || self.strays(*at);
+            if (0..kernel.flows.len()).any(|at| kernel.flows[at].path.contains(&link) && apart(&at)) {
                 continue;
             }
             let ratio = sum as f64 / kernel.cables[link].capacity.0 as f64;
@@ -167,14 +168,20 @@ impl World {
         }
     }
 
+    /// What jobs get of what plain TCP would give them. A host that decides at edges only has decided nothing of a round before
+    /// the first edge in it: until then its flows have what they were left while they had nothing to send.
     fn measure_fairness(&mut self) {
         let passed = self.now.minus(self.measures.last_kernel).as_secs_f64();
         let shares: BTreeMap<usize, f64> = self.cluster.kernel.fair_shares().into_iter().collect();
+        let by_edges = !self.options.events;
+        let (flows, daemons) = (&self.cluster.kernel.flows, &self.cluster.daemons);
         for job in &mut self.cluster.jobs {
+            let began = job.began;
+            let unknown = |at: usize| by_edges && daemons[flows[at].host].edge_at <= began;
             for at in &job.flows {
-                if let Some(share) = shares.get(at) {
+                if let Some(share) = shares.get(at).filter(|_| !unknown(*at)) {
                     job.fair += share * passed;
-                    job.got += self.cluster.kernel.flows[*at].rate * passed;
+                    job.got += flows[*at].rate * passed;
                 }
             }
         }

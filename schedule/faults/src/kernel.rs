@@ -132,6 +132,8 @@ impl Kernel {
                 let flow = &mut self.flows[at];
                 let before = flow.delivered;
                 flow.delivered = (flow.delivered + flow.rate * passed / 8.0).min(limit.max(flow.delivered));
+                // A part of a byte is never left over: nobody would ever send it, and its host would wait for it.
+                flow.delivered = if flow.has_demand() { flow.delivered } else { flow.delivered.max(flow.demand) };
                 flow.granted = match flow.live_order(self.now) {
                     Some(order) => flow.granted.min(before + BURST) + order.0 as f64 * passed / 8.0,
                     None => flow.delivered,

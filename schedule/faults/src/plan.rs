@@ -168,9 +168,11 @@ pub fn draw(options: &Options, holders: usize, forked: &[usize]) -> Vec<Fault> {
         time: rng.range(slot, slot * 20),
         lag: rng.range(slot / 10, slot * 2),
     });
-    add(amounts.holder_restarts, &mut |rng| What::HolderCrash {
-        holder: holder(rng),
-        down: rng.range(slot, slot * 12),
+    add(amounts.holder_restarts, &mut |rng| {
+        let (holder, down) = (holder(rng), rng.range(slot, slot * 12));
+        // Some are back at once: what the dead one answered is still on its way then.
+        let soon = Rng::of(options.seed, &[0x5007, down]).chance(40);
+        What::HolderCrash { holder, down: if soon { down / 16 } else { down } }
     });
     add(amounts.holder_hangs, &mut |rng| What::HolderHang { holder: holder(rng), time: rng.range(slot / 2, slot * 6) });
     add(amounts.steps, &mut |rng| {
@@ -213,6 +215,21 @@ pub fn draw(options: &Options, holders: usize, forked: &[usize]) -> Vec<Fault> {
             all.push(Fault { at: at + down / 2, what: What::StepHost { host, by } });
         }
     }
+    // Who hung hears in the same moment what was said meanwhile. Some that hang for longer than their orders live are cut off as
+    // well, and go on by what they knew before.
+    let hung: Vec<Fault> = all
+        .iter()
+        .filter_map(|fault| match fault.what {
+            What::Hang { host, time } if time > slot * 3 => {
+                let mut rng = Rng::of(options.seed, &[0x4a6, fault.at]);
+                let (holder, longer) = (holder(&mut rng), rng.range(slot, slot * 4));
+                let cut = What::Cut { host, holder, ways: [true, true], time: time + longer };
+                rng.chance(30).then_some(Fault { at: fault.at, what: cut })
+            }
+            _ => None,
+        })
+        .collect();
+    all.extend(hung);
     all.sort_by_key(|fault| fault.at);
     all
 }

@@ -13,8 +13,13 @@ use crate::world::World;
 
 impl World {
     pub fn announce(&mut self, host: usize, now: Now, holder: HolderId, mut announcement: Announcement) {
-        self.check_announcement(host, now, holder, &announcement);
+        self.check_announcement(host, holder, &announcement);
         let Some(place) = self.cluster.holders.iter().position(|known| known.id == holder) else { return };
+        // Without a connection it is dropped, and no message: the brain says it again once there is one.
+        if !self.is_connected(host, place) {
+            return;
+        }
+        self.check_storm(host, now, holder);
         if self.cluster.daemons[host].older {
             announcement.flows.iter_mut().for_each(|promise| promise.until = Nanos::ZERO);
             announcement.routes.clear();

@@ -63,21 +63,33 @@ impl World {
         self.seen(if link.is_some() { Situation::RouteLearned } else { Situation::RouteForgotten });
     }
 
+    /// Is a flow's path the one that its host knows?
+    fn is_known(&self, at: usize) -> bool {
+        let kernel = &self.cluster.kernel;
+        let real = kernel.flows[at].path.iter().map(|&cable| kernel.cables[cable].link);
+        self.cluster.specs[at].path.iter().map(|hop| hop.link).eq(real)
+    }
+
+    /// Can its host know no better? It asks nobody, being of a version that does not; it is cut off; or what it asked was lost
+    /// so often that it asks again much later.
+    fn is_excused(&self, at: usize) -> bool {
+        let flow = &self.cluster.kernel.flows[at];
+        let lost = self.measures.asked.get(&flow.id).is_some_and(|asked| *asked > LOST_OFTEN);
+        let lasting = self.options.lasting.map(|lasting| host_id(lasting.host));
+        self.cluster.daemons[flow.host].older || lost || Some(flow.from) == lasting
+    }
+
+    /// Does a flow take a link that its host cannot know of? What it is ordered is then promised elsewhere.
+    pub fn strays(&self, at: usize) -> bool {
+        !self.is_known(at) && self.is_excused(at)
+    }
+
     /// Invariant 16: in the calm every flow's path is known to the host that sends it.
     pub fn check_routes(&mut self) {
-        let lasting = self.options.lasting.map(|lasting| host_id(lasting.host));
-        let kernel = &self.cluster.kernel;
-        let older = |host: usize| self.cluster.daemons[host].older;
-        let unknown = self.cluster.specs.iter().zip(&kernel.flows).find(|(spec, flow)| {
-            let real = flow.path.iter().map(|&cable| kernel.cables[cable].link);
-            let lost = self.measures.asked.get(&spec.flow).is_some_and(|asked| *asked > LOST_OFTEN);
-            flow.row.is_some()
-                && !older(flow.host)
-                && !lost
-                && Some(flow.from) != lasting
-                && !spec.path.iter().map(|hop| hop.link).eq(real)
-        });
-        if let Some((spec, _)) = unknown {
+        let flows = &self.cluster.kernel.flows;
+        let unknown = |at: &usize| flows[*at].row.is_some() && !self.is_known(*at) && !self.is_excused(*at);
+        if let Some(at) = (0..flows.len()).find(unknown) {
+            let spec = &self.cluster.specs[at];
             let what = format!("the path of {} is not {:?}", spec.flow, spec.path);
             self.blame(16, what);
         }

@@ -5,8 +5,8 @@
 
 use sluice_schedule::units::Nanos;
 
-use crate::options::JobOptions;
-use crate::plan::{Fault, MessageFault};
+use crate::plan::{Fault, MessageFault, What};
+use crate::setup::edges;
 use crate::{Case, Mutant};
 
 /// What came of it.
@@ -21,7 +21,8 @@ pub struct Shrunk {
 /// What can be left out.
 #[derive(Clone, Debug)]
 enum Part {
-    Job(JobOptions),
+    /// By its number in the whole case.
+    Job(usize),
     Timed(Fault),
     Message(MessageFault),
     Lasting,
@@ -64,28 +65,80 @@ pub fn shrink(case: &Case, mutant: Option<Mutant>, most_runs: usize) -> Shrunk {
     Shrunk { case, runs }
 }
 
+/// How many jobs stay in any case.
+fn kept(case: &Case) -> usize {
+    usize::from(case.options.core.is_some())
+}
+
 fn take_apart(case: &Case) -> Vec<Part> {
-    let kept = usize::from(case.options.core.is_some());
-    let jobs = case.options.jobs.iter().skip(kept).cloned().map(Part::Job);
+    let jobs = (kept(case)..case.options.jobs.len()).map(Part::Job);
     let timed = case.faults.timed.iter().cloned().map(Part::Timed);
     let messages = case.faults.messages.iter().copied().map(Part::Message);
     jobs.chain(case.options.lasting.map(|_| Part::Lasting)).chain(timed).chain(messages).collect()
 }
 
 fn assemble(case: &Case, parts: &[Part]) -> Case {
+    let chosen = parts.iter().filter_map(|part| if let Part::Job(job) = part { Some(*job) } else { None });
+    let jobs: Vec<usize> = (0..kept(case)).chain(chosen).collect();
+    let flows = flows_left(case, &jobs);
     let mut smaller = case.clone();
-    let kept = usize::from(case.options.core.is_some());
-    smaller.options.jobs.truncate(kept);
+    smaller.options.jobs = jobs.iter().map(|&job| case.options.jobs[job].clone()).collect();
     smaller.options.lasting = None;
     smaller.faults.timed.clear();
     smaller.faults.messages.clear();
     for part in parts {
         match part {
-            Part::Job(job) => smaller.options.jobs.push(job.clone()),
-            Part::Timed(fault) => smaller.faults.timed.push(fault.clone()),
+            Part::Job(_) => {}
+            Part::Timed(fault) => smaller.faults.timed.extend(of_flows_left(fault, &flows)),
             Part::Message(fault) => smaller.faults.messages.push(*fault),
             Part::Lasting => smaller.options.lasting = case.options.lasting,
         }
     }
     smaller
+}
+
+/// The flows of these jobs by their numbers in the whole case; flows are numbered job by job.
+fn flows_left(case: &Case, jobs: &[usize]) -> Vec<usize> {
+    let mut first = 0;
+    let of_job = case.options.jobs.iter().map(|job| {
+        let flows = first..first + edges(job).len();
+        first = flows.end;
+        flows
+    });
+    let of_job: Vec<_> = of_job.collect();
+    jobs.iter().flat_map(|&job| of_job[job].clone()).collect()
+}
+
+/// A fault with the number that its flow has among those that are left; none if the flow is not.
+fn of_flows_left(fault: &Fault, flows: &[usize]) -> Option<Fault> {
+    let What::Redraw { flow } = fault.what else { return Some(fault.clone()) };
+    let flow = flows.iter().position(|left| *left == flow)?;
+    Some(Fault { what: What::Redraw { flow }, ..fault.clone() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Mode, Options};
+
+    #[test]
+    fn a_flow_keeps_its_faults_when_jobs_before_it_are_left_out() {
+        let redraws = |case: &Case| -> Vec<usize> {
+            let flow = |fault: &Fault| if let What::Redraw { flow } = fault.what { Some(flow) } else { None };
+            case.faults.timed.iter().filter_map(flow).collect()
+        };
+        let mut options = (0..1000).map(|seed| Options::from_seed(seed, Mode::Safety, 1));
+        let options = options.find(|options| options.jobs.len() == 3).expect("a seed");
+        let counts: Vec<usize> = options.jobs.iter().map(|job| edges(job).len()).collect();
+        let mut case = Case::of(options);
+        let last = counts[0] + counts[1];
+        for flow in [0, counts[0], last, last + 1] {
+            case.faults.timed.push(Fault { at: 0, what: What::Redraw { flow } });
+        }
+        let mut parts = take_apart(&case);
+        parts.retain(|part| !matches!(part, Part::Job(1)));
+        let smaller = assemble(&case, &parts);
+        assert_eq!(redraws(&smaller), [0, counts[0], counts[0] + 1]);
+        assert_eq!(smaller.options.jobs, [case.options.jobs[0].clone(), case.options.jobs[2].clone()]);
+    }
 }

@@ -277,7 +277,7 @@ impl World {
         let (now, reading) = daemon.now(self.now, raw);
         let mut all = Vec::new();
         if daemon.edge != Some(now.slot) {
-            daemon.edge = Some(now.slot);
+            (daemon.edge, daemon.edge_at) = (Some(now.slot), self.now);
             all.push(Event::SlotEdge);
             let facts =
                 ClockFacts { peer_offsets: daemon.offsets.values().copied().collect(), ..ClockFacts::default() };

@@ -33,6 +33,14 @@ struct SlotStart {
     at: Nanos,
 }
 
+/// How far a flow was when its end was predicted, and since when it has been there, on the monotonic clock.
+#[derive(Clone, Copy, Debug)]
+struct Stand {
+    demand: Bytes,
+    delivered: Bytes,
+    since: Nanos,
+}
+
 /// One flow this host sends.
 #[derive(Debug)]
 pub(super) struct Flow {
@@ -74,6 +82,8 @@ pub(super) struct Flow {
     step_base: Rate,
     /// When nobody need count on it any more, as told, on the cluster's clock.
     pub until: Nanos,
+    /// Where it was when that was last predicted; `None`: not in this round.
+    predicted: Option<Stand>,
     /// Of a plan's flow: the last turn that came.
     pub turn: Option<Turn>,
     /// Of a plan's flow: is it its turn, as of the last look?
@@ -125,6 +135,7 @@ impl Flow {
             released: false,
             step_base: Rate::ZERO,
             until: Nanos::ZERO,
+            predicted: None,
             turn: None,
             ready: false,
         }
@@ -148,6 +159,7 @@ impl Flow {
         (self.delivered, self.looked) = (Bytes::ZERO, Nanos::ZERO);
         self.arrival = arrival;
         self.uptake.interrupt();
+        self.predicted = None;
         (self.turn, self.ready) = (None, false);
     }
 
@@ -165,16 +177,37 @@ impl Flow {
 
     /// Predicts when the round, or the plan's flow that it is at, will have been sent if it goes on as it does. The
     /// prediction in force stays while it is right within [`END_HYSTERESIS`] or an eighth of the time left, since nobody
-    /// needs to know exactly how far away a distant end is. Called with each plan, so at every slot's edge at least.
-    pub fn predict_end(&mut self, now: Now) {
+    /// needs to know exactly how far away a distant end is. It stays as well when nothing of the flow has moved for a `slot`
+    /// and nothing waits: put off with the clock it would be news to everybody every few milliseconds, for as long as a job
+    /// rests that has sent less than it was said to, and two such flows, each ordered more while the other is over by its
+    /// word, would call each other back for ever. Called with each plan, so at every slot's edge at least.
+    pub fn predict_end(&mut self, now: Now, slot: Nanos) {
         let Some(time) = self.time_left() else {
-            self.until = Nanos::ZERO;
+            (self.until, self.predicted) = (Nanos::ZERO, None);
             return;
         };
+        if self.stands(now, slot) {
+            return;
+        }
         let until = now.wall.plus(time).minus(self.lead());
         if until.0.abs_diff(self.until.0) > END_HYSTERESIS.0.max(time.0 / 8) {
             self.until = until;
         }
+    }
+
+    /// Has nothing of it moved for a slot in which its end was predicted, and has the application nothing to send?
+    fn stands(&mut self, now: Now, slot: Nanos) -> bool {
+        let Flow { demand, delivered, .. } = *self;
+        let same = self.predicted.filter(|known| (known.demand, known.delivered) == (demand, delivered));
+        let since = same.filter(|_| self.queued == Bytes::ZERO).map_or(now.mono, |known| known.since);
+        self.predicted = Some(Stand { demand, delivered, since });
+        now.mono.minus(since) >= slot
+    }
+
+    /// Has the application something to send, and had nothing, though the flow is over by its word?
+    pub fn is_back(&self, now: Now, queued: Bytes) -> bool {
+        let over = self.until > Nanos::ZERO && self.until <= now.wall && self.delivered < self.demand;
+        over && queued > Bytes::ZERO && self.queued == Bytes::ZERO
     }
 
     /// How long the round, or the plan's flow that it is at, will take if it goes on as it does; `None`: it is longer than
@@ -315,5 +348,30 @@ mod tests {
         flow.slot_edge();
         let best = flow.best();
         assert!(best >= Rate::mbps(99) && best <= Rate::mbps(101), "{best}");
+    }
+
+    #[test]
+    fn the_end_of_a_flow_that_takes_nothing_is_not_put_off() {
+        let config = HostConfig::new(HostId(1), BootId(1));
+        let mut flow = Flow::new(FlowSpec::default(), Arc::from([]), &config);
+        let at = |ms| Now { mono: Nanos::from_millis(ms), wall: Nanos::from_millis(1000 + ms), ..Now::default() };
+        flow.round_began(Bytes(1_000_000), 1);
+        let mut end = |delivered: u64, mbps: u64, ms: u64| {
+            (flow.delivered, flow.order, flow.ordered) = (Bytes(delivered), Rate::mbps(mbps), Rate::mbps(mbps));
+            flow.predict_end(at(ms), config.slot);
+            flow.until.minus(Nanos::from_millis(1000))
+        };
+        let ms = Nanos::from_millis;
+        assert_eq!((end(0, 100, 0), end(0, 100, 50)), (ms(80), ms(50 + 80)), "it may be about to begin");
+        let stands = [end(0, 100, 60), end(0, 25, 61), end(0, 100, 500)];
+        assert_eq!(stands, [ms(50 + 80); 3], "for a slot nothing has moved");
+        assert_eq!(end(300_000, 50, 501), ms(501 + 112), "it moves");
+        assert_eq!(end(300_000, 25, 502), ms(502 + 224), "and may have less now");
+        assert_eq!(end(300_000, 25, 562), ms(502 + 224));
+        assert!(!flow.is_back(at(725), Bytes(1)) && !flow.is_back(at(726), Bytes::ZERO));
+        assert!(flow.is_back(at(726), Bytes(1)), "it was over by its word");
+        flow.queued = Bytes(1);
+        flow.predict_end(at(726), config.slot);
+        assert_eq!(flow.until, at(726 + 224).wall, "it has something to send");
     }
 }

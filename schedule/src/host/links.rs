@@ -34,6 +34,8 @@ pub(super) struct Link {
     uses: u32,
     view: LinkView,
     view_slot: Slot,
+    /// The word of its holder's that this is, as [`HolderView::words`] counts them.
+    word: u64,
     /// The view's promises that move bytes, best rank first.
     others: Vec<Other>,
     /// The sum of what has moved there by changes each of which is small, since the last plan.
@@ -73,8 +75,17 @@ pub(super) struct Links {
 }
 
 impl Link {
+    /// Where no flow goes what was said is old news once the holder has said something else.
+    fn forget_unused(&mut self, holders: &BTreeMap<HolderId, HolderView>) {
+        let spoke = |holder: HolderId| holders.get(&holder).is_some_and(|view| view.words > self.word);
+        if self.uses == 0 && self.word > 0 && self.holder.is_some_and(spoke) {
+            self.forget();
+        }
+    }
+
     /// What was said of promises there is old news.
     fn forget(&mut self) {
+        self.word = 0;
         self.view.load.clear();
         self.view.flows.clear();
         self.view.rest.clear();
@@ -173,6 +184,7 @@ impl Links {
     pub fn take_up(&mut self, hop: &Hop) -> usize {
         let index = self.adopt(hop);
         let link = &mut self.all[index];
+        link.forget_unused(&self.holders);
         link.uses += 1;
         if let Some(view) = link.holder.and_then(|holder| self.holders.get_mut(&holder)) {
             view.uses += 1;
@@ -180,15 +192,13 @@ impl Links {
         index
     }
 
-    /// A flow does not use these links any more. What was known of promises on one that nobody uses is forgotten: its
-    /// holder is not asked for it, and when it is used again that would be old news.
+    /// A flow does not use these links any more. What was known of promises on one that nobody uses is forgotten as soon as
+    /// its holder speaks without naming it, and not before: where flows end and begin in one moment, nobody there is not what
+    /// was heard.
     pub fn drop_path(&mut self, path: &[usize]) {
         for &index in path {
             let link = &mut self.all[index];
             link.uses = link.uses.saturating_sub(1);
-            if link.uses == 0 {
-                link.forget();
-            }
             if let Some(view) = link.holder.and_then(|holder| self.holders.get_mut(&holder)) {
                 view.uses = view.uses.saturating_sub(1);
             }
@@ -233,6 +243,7 @@ impl Links {
             view: LinkView::default(),
             uses: 0,
             view_slot: Slot::default(),
+            word: 0,
             others: Vec::new(),
             moved: Rate::ZERO,
             foreign: Vec::new(),
@@ -299,6 +310,8 @@ impl Links {
         if !warm && !first {
             return Change::None; // A restarted holder's table is not full yet: what it said before its restart is worth more.
         }
+        state.words += 1;
+        let word = state.words;
         let mut new = Change::None;
         for mut view in views {
             let Some(&index) = self.index.get(&view.link) else { continue };
@@ -310,8 +323,7 @@ impl Links {
             view.rest.truncate(LinkView::MAX_SUMS);
             view.flows.sort_unstable_by_key(|promise| (promise.rank(), promise.flow));
             let before = link.capacity().minus(link.cross());
-            link.view = view;
-            link.view_slot = slot;
+            (link.view, link.view_slot, link.word) = (view, slot, word);
             new.note(link.take_promises(now));
             new.note(link.left_otherwise(before));
             link.remember_jobs(now);
@@ -324,6 +336,7 @@ impl Links {
         for link in &mut self.all {
             let (cross, capacity) = (link.cross(), link.capacity());
             link.unmanaged.slot(now.mono, cross, capacity);
+            link.forget_unused(&self.holders);
         }
     }
 

@@ -62,7 +62,7 @@ impl Host {
             flow.offer = plan.offer;
             flow.why = plan.why;
             flow.order = plan.rate;
-            flow.predict_end(now);
+            flow.predict_end(now, self.config.slot);
             flow.rates.clone_from(&plan.rates);
             if drawn.grant.is_some_and(|grant| grant.ordered && grant.counts()) {
                 self.due = self.due.into_iter().chain([flow.until]).filter(|due| *due > now.wall).min();
@@ -99,16 +99,18 @@ impl Host {
     }
 
     /// Gives the orders that changed, or all of them at a slot edge. Lowered ones go first, so that the sum never
-    /// overshoots.
+    /// overshoots. One that is said again as it was comes after them: it may have run out meanwhile, and then it takes again
+    /// what a flow that had nothing to send was given on top.
     pub(super) fn order(&mut self, now: Now, renew: bool, actions: &mut Vec<Action>) {
         let raised_first = self.planted.is(Mutant::RaisedFirst);
         let Host { flows, links, config, .. } = self;
-        let mut before: Vec<Option<Allowance>> = Vec::with_capacity(flows.len());
+        let mut before: Vec<Before> = Vec::with_capacity(flows.len());
         for flow in flows.values_mut() {
             let surplus = surplus(now, flow, links, config);
-            before.push(std::mem::replace(&mut flow.surplus, surplus));
+            let lowers = flow.order < flow.ordered;
+            before.push(Before { surplus: std::mem::replace(&mut flow.surplus, surplus), lowers });
         }
-        for raise in [raised_first, !raised_first] {
+        for lower in [!raised_first, raised_first] {
             for ((id, flow), before) in flows.iter_mut().zip(&before) {
                 if let Some(why) = flow.releasing.take() {
                     actions.push(Action::Release { flow: *id, why });
@@ -117,8 +119,8 @@ impl Host {
                 } else if !flow.released
                     // Nothing has been decided yet of a flow that came within a slot, where only edges decide.
                     && flow.order > Rate::ZERO
-                    && (flow.order > flow.ordered) == raise
-                    && (renew || flow.order != flow.ordered || flow.surplus != *before)
+                    && before.lowers == lower
+                    && (renew || flow.order != flow.ordered || flow.surplus != before.surplus)
                 {
                     actions.push(Action::Order { flow: *id, rate: flow.order, surplus: flow.surplus });
                     flow.uptake.ordered(now.mono, flow.order);
@@ -127,6 +129,14 @@ impl Host {
             }
         }
     }
+}
+
+/// A flow before its orders are said.
+struct Before {
+    /// What it might send beyond its order.
+    surplus: Option<Allowance>,
+    /// Its order is lower than the one that was said last.
+    lowers: bool,
 }
 
 /// What a flow may send beyond its order, where each link of its path lets it. A plan that does not let its flows take more

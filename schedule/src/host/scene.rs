@@ -151,11 +151,12 @@ impl Host {
             }
             (drawn.flow, drawn.job) = (*id, scene.jobs.len() - 1);
             (drawn.demand, drawn.delivered) = (flow.demand, flow.delivered);
+            drawn.untold = flow.remaining().minus(drawn.remaining());
             if follows {
                 self.follow_predecessors(now, flow, drawn);
                 drawn.ceiling = self.ceiling_of(flow, &mut bests);
             }
-            drawn.worth = flow.uptake.worth(self.config.probe_gain);
+            (drawn.worth, drawn.stands) = (flow.uptake.worth(self.config.probe_gain), flow.uptake.stands());
             drawn.fed = self.fed(now, flow);
             drawn.arrival = flow.arrival;
             drawn.share = flow.spec.share;

@@ -116,6 +116,11 @@ impl Uptake {
         self.taken.map(|taken| taken.times(gain.max(Uptake::MIN_GAIN)))
     }
 
+    /// Was it found to take nothing, as far as can be told? It waits for something, and does not begin before that.
+    pub fn stands(&self) -> bool {
+        self.taken.is_some_and(|taken| taken.over(Uptake::WINDOW) < Uptake::GRAIN)
+    }
+
     fn begin(&mut self, now: Nanos, delivered: Bytes) {
         (self.began, self.counted, self.allowed) = (Some(Began { at: now, delivered }), now, Bytes::ZERO);
     }
@@ -226,6 +231,18 @@ mod tests {
         assert!((21..400).all(|ms| look(&mut uptake, ms, 0) == Some(0)));
         let back = (400..500).find(|&ms| look(&mut uptake, ms, ms - 400).is_none());
         assert!(back.is_some_and(|ms| ms <= 440), "{back:?}");
+    }
+
+    #[test]
+    fn who_takes_nothing_stands_and_who_takes_little_does_not() {
+        let mut uptake = fast();
+        assert!(!uptake.stands(), "nothing is known");
+        look(&mut uptake, 20, 10);
+        assert!(uptake.stands(), "ten kilobytes may be anything");
+        let mut slow = fast();
+        look(&mut slow, 20, 100);
+        assert!(!slow.stands());
+        assert!(uptake.resume() && !uptake.stands());
     }
 
     #[test]

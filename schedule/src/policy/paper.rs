@@ -65,29 +65,6 @@ impl Policy for PrimalDual {
             planned.offer = schedule.headroom;
             planned.why = schedule.why;
         }
-        keep_to_own_links(scene, out);
-    }
-}
-
-/// A flow of which more waits than its round was said to have is planned nothing and keeps its floor. What that takes of an own
-/// link beyond what it carries is given by those that have more than their floors.
-fn keep_to_own_links(scene: &Scene, out: &mut [Planned]) {
-    for (at, link) in scene.links.iter().enumerate().filter(|(_, link)| link.own && link.configured > Rate::ZERO) {
-        let here = || scene.flows.iter().enumerate().filter(|(_, flow)| flow.links.contains(&at));
-        let sum = here().fold(Rate::ZERO, |sum, (n, _)| sum.plus(out[n].rate));
-        if sum <= link.configured {
-            continue;
-        }
-        let above = here().fold(Rate::ZERO, |sum, (n, flow)| sum.plus(out[n].rate.minus(flow.floor)));
-        let left = above.minus(sum.minus(link.usable));
-        for (n, flow) in here() {
-            let planned = &mut out[n];
-            let more = planned.rate.minus(flow.floor).split(left.0, above.0);
-            planned.rate = planned.rate.min(flow.floor.plus(more));
-            if let Some(first) = planned.rates.first_mut() {
-                *first = (*first).min(planned.rate);
-            }
-        }
     }
 }
 
@@ -173,8 +150,9 @@ fn view<'a>(scene: &Scene, flow: &FlowScene, path: &'a [Hop<'a>]) -> FlowView<'a
         flow: flow.flow,
         job: scene.jobs[flow.job].job,
         arrival: flow.arrival,
-        remaining: flow.remaining(),
-        usable: flow.allowed.minus(flow.delivered).min(flow.remaining()),
+        // What was not told of waits in the send buffer, so that no predecessor holds it back.
+        remaining: flow.remaining().plus(flow.untold),
+        usable: flow.allowed.minus(flow.delivered).min(flow.remaining()).plus(flow.untold),
         behind: flow.behind,
         ceiling: flow.ceiling,
         floor: flow.floor,
@@ -191,51 +169,43 @@ mod tests {
     use crate::units::{BootId, Bytes, FlowId, HostId, JobId, Nanos};
 
     #[test]
-    fn flows_that_are_planned_nothing_keep_their_floors_within_the_own_link() {
+    fn what_a_round_was_not_told_to_have_is_planned_like_the_rest_and_fits_the_own_link() {
         let link =
             LinkScene { own: true, usable: Rate::mbps(198), configured: Rate::mbps(200), ..LinkScene::default() };
-        // Of the second job bytes wait of which its round was not told: its flows take part, and have nothing left to send.
-        let flow = |id, job, demand| FlowScene {
+        // Of the second job bytes wait of which its round was not told, and a predecessor of theirs is not known to be over.
+        let flow = |id, job, demand, untold| FlowScene {
             flow: FlowId(id),
             job,
             links: vec![0],
             demand: Bytes(demand),
             allowed: Bytes(demand),
+            untold: Bytes(untold),
             ceiling: Rate::MAX,
             floor: Rate::mbps(10),
             arrival: id,
             ..FlowScene::default()
         };
-        let scene = Scene {
+        let scene = |untold| Scene {
             slot: Nanos::from_millis(60),
             horizon: 10,
             work_conserving: true,
-            links: vec![link],
-            jobs: [1, 2].map(|job| JobScene { job: JobId(job), ..JobScene::default() }).into(),
-            flows: vec![flow(1, 0, 1_000_000_000), flow(2, 1, 0), flow(3, 1, 0)],
+            links: vec![link.clone()],
+            jobs: [2, 1].map(|job| JobScene { job: JobId(job), ..JobScene::default() }).into(),
+            flows: vec![flow(3, 0, 1_000_000_000, 0), flow(1, 1, 0, untold), flow(2, 1, 0, untold)],
             ..Scene::default()
         };
         for policy in [PolicyName::PrimalDual, PolicyName::PrimalDualLiteral] {
             let config = HostConfig { policy, ..HostConfig::new(HostId(1), BootId(1)) };
-            let mut out = Vec::new();
-            PrimalDual::new(&config).plan(&scene, &mut out);
-            let rates: Vec<Rate> = out.iter().map(|planned| planned.rate).collect();
-            let sum = rates.iter().fold(Rate::ZERO, |sum, rate| sum.plus(*rate));
-            assert!(sum <= Rate::mbps(200), "{policy:?}: {rates:?}");
-            assert!(rates[0] >= Rate::mbps(170) && rates[1..] == [Rate::mbps(10); 2], "{policy:?}: {rates:?}");
+            for untold in [100_000, 10_000_000] {
+                let mut out = Vec::new();
+                PrimalDual::new(&config).plan(&scene(untold), &mut out);
+                let rates: Vec<Rate> = out.iter().map(|planned| planned.rate).collect();
+                let sum = rates.iter().fold(Rate::ZERO, |sum, rate| sum.plus(*rate));
+                assert!(sum <= Rate::mbps(198), "{policy:?}, {untold} bytes: {rates:?}");
+                let least = Rate::needed(Bytes(untold), Nanos::from_millis(60)).min(Rate::mbps(80));
+                assert!(rates[1] >= least && rates[2] >= Rate::mbps(10), "{policy:?}, {untold} bytes: {rates:?}");
+            }
         }
-    }
-
-    #[test]
-    fn floors_that_nobody_planned_do_not_overfill_an_own_link() {
-        let link =
-            LinkScene { own: true, usable: Rate::mbps(198), configured: Rate::mbps(200), ..LinkScene::default() };
-        let flow = || FlowScene { links: vec![0], floor: Rate::mbps(10), ..FlowScene::default() };
-        let scene = Scene { links: vec![link], flows: vec![flow(), flow(), flow()], ..Scene::default() };
-        let planned = |mbps| Planned { rate: Rate::mbps(mbps), rates: vec![Rate::mbps(mbps)], ..Planned::default() };
-        let mut out = vec![planned(198), planned(10), planned(10)];
-        keep_to_own_links(&scene, &mut out);
-        assert_eq!(out.iter().map(|planned| planned.rate).collect::<Vec<_>>(), [178, 10, 10].map(Rate::mbps));
     }
 
     #[test]

@@ -3,8 +3,9 @@
 //! Every link is offered to the rounds in one order that all hosts share. A flow's *offer* is what better-ranked rounds
 //! of other jobs leave of its tightest link, divided among its own job's flows there. All flows of a job run at the
 //! least offer any of them has (minimum allocation for desired duration), because a collective moves at its slowest
-//! flow. Offers depend on better ranks only, so with fixed keys the rates settle (no oscillation), and a dip heals one
-//! exchange after its cause is gone (offers, not rates, are compared).
+//! flow. One that takes nothing has the offer of its links all the same: it may wait for those that would wait for it.
+//! Offers depend on better ranks only, so with fixed keys the rates settle (no oscillation), and a dip heals one exchange
+//! after its cause is gone (offers, not rates, are compared).
 //!
 //! Every flow with demand keeps the link's floor; the order of rounds shares out the rest.
 //!
@@ -98,14 +99,16 @@ fn plan_job(scene: &Scene, shared: &mut [Shared], flows: std::ops::Range<usize>,
             }
             shared.offer.unwrap_or(Rate::MAX)
         });
-        let full = offers.min().unwrap_or(Rate::MAX).min(flow.max_rate().per_share(flow.share));
+        let full = offers.min().unwrap_or(Rate::MAX);
+        let full = if flow.stands { full } else { full.min(flow.max_rate().per_share(flow.share)) };
         out[i].offer = full.for_share(flow.share);
         common = common.min(full);
     }
     for i in flows {
         let flow = &scene.flows[i];
         let planned = &mut out[i];
-        planned.rate = common.for_share(flow.share).max(flow.floor).min(planned.offer.max(flow.floor));
+        let most = planned.offer.max(flow.floor).min(flow.max_rate());
+        planned.rate = common.for_share(flow.share).max(flow.floor).min(most);
         planned.why = reason(scene, planned, flow);
         for &l in &flow.links {
             let above_floor = planned.rate.minus(scene.links[l].floor);
@@ -290,6 +293,21 @@ mod tests {
         assert_eq!(out[0].offer.0.div_ceil(1_000_000), 150);
         // What its own links would give the small one is its part of the egress.
         assert_eq!(out[1].offer.0.div_ceil(1_000_000), 100);
+    }
+
+    #[test]
+    fn who_takes_little_sets_his_jobs_pace_and_who_waits_for_it_does_not() {
+        let plan = |stands: bool| {
+            let mut scene = scene(&[400_000_000; 3], &[(1, 1), (1, 2)], &[]);
+            (scene.flows[0].worth, scene.flows[0].stands) = (Some(Rate::mbps(20)), stands);
+            scene.flows.iter_mut().for_each(|flow| flow.floor = Rate::mbps(10));
+            let mut out = Vec::new();
+            SrptP.plan(&scene, &mut out);
+            [out[0].rate, out[0].offer, out[1].rate]
+        };
+        assert_eq!(plan(false), [20, 20, 20].map(Rate::mbps));
+        // What it takes is left to it all the same, and no more.
+        assert_eq!(plan(true), [20, 200, 200].map(Rate::mbps));
     }
 
     #[test]

@@ -330,3 +330,20 @@ fn only_the_host_at_its_end_says_what_others_take_of_a_link() {
     let view = &switch.announce(Slot(1), &says(3, 1, 1, vec![])).links[0];
     assert_eq!(view.cross, Rate::ZERO, "host 2 is not attached there, so it cannot hold the others at their floor");
 }
+
+#[test]
+fn a_host_whose_clock_is_a_little_ahead_does_not_meet_itself_in_a_double_buffer() {
+    let link = LinkConfig { link: LINK, capacity: CAPACITY, cross: Rate::ZERO, attached: Some(HostId(1)) };
+    let limits = Limits { horizon: 4, ..Limits::default() };
+    let mut switch = Switch::with_table(BootId(9), limits, &[link], TableKind::DoubleBuffer);
+    let word =
+        |host: u32, seq: u64, slot: u32| says(host, seq, slot, vec![promise(host, 1, &[100 * u64::from(host); 4])]);
+    for (seq, slot) in (1..).zip(100..103) {
+        switch.announce(Slot(slot), &word(1, seq, slot));
+        let view = switch.announce(Slot(slot), &word(2, seq, slot));
+        assert_eq!(mbps(&view.links[0])[..3], [100; 3], "slot {slot}");
+    }
+    // Host 1 is in slot 103, the holder is not: what the other promised for 103 and after is shown, and nothing else.
+    let early = switch.announce(Slot(102), &word(1, 4, 103));
+    assert_eq!((early.slot, mbps(&early.links[0])), (Slot(102), vec![0, 200, 200, 200]));
+}

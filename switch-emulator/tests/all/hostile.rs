@@ -4,8 +4,9 @@ use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
 use std::process::Command;
 
-use crate::support::{PATIENCE, Switch, announcement, connect, hear, hello, until};
+use crate::support::{PATIENCE, Switch, admitted, announcement, connect, hear, hello, next_slot, until};
 use sluice_schedule::{FlowId, HolderId, HostId, LinkId, Nanos, Rate, Refusal};
+use sluice_wire::dial::Dial;
 use sluice_wire::hello::ClockSource;
 use sluice_wire::refusal::RefusalId;
 use sluice_wire::session::SessionClient;
@@ -134,19 +135,36 @@ async fn garbage_and_silence_harm_nobody() {
 }
 
 #[tokio::test]
+async fn there_are_no_more_hosts_and_promises_than_was_said() {
+    let switch = Switch::start_with("max_hosts = 2\nmax_flows = 1", "127.0.0.1:0".parse().unwrap());
+    let (mut one, _two) = (connect(&switch, "h0").await, connect(&switch, "h1").await);
+    let error = admitted(&Dial::Plain, &switch.uri(), "h2").await.unwrap_err();
+    assert_eq!(error.refusal_id(), Some(RefusalId::HostOverQuota), "{error}");
+    assert!(error.to_string().contains("max_hosts"), "{error}");
+    let mut two = announcement("h0", 1, 1, Rate::mbps(1));
+    two.flows.push(two.flows[0].clone());
+    two.flows[1].flow = FlowId(two.flows[1].flow.0 + 1);
+    one.sender.announce(s0(), two);
+    hear(&mut one.receiver, |f| f.refused == Some(Refusal::Quota)).await;
+    next_slot().await;
+    one.sender.announce(s0(), announcement("h0", 2, 1, Rate::mbps(1)));
+    hear(&mut one.receiver, |f| f.seq == 2 && f.refused.is_none()).await;
+}
+
+#[tokio::test]
 async fn strangers_are_turned_away() {
     let switch = Switch::start_with("peers = [\"10.0.0.0/8\"]", "127.0.0.1:0".parse().unwrap());
     // Hung up on before it could say hello, so that there is no refusal to read.
     let error = SessionClient::connect(&switch.uri(), &hello("h0")).await.unwrap_err();
     assert_eq!(error.refusal_id(), None, "{error}");
     let switch = Switch::start_with("peers = [\"127.0.0.0/8\"]", "127.0.0.1:0".parse().unwrap());
-    SessionClient::connect(&switch.uri(), &hello("h0")).await.unwrap();
+    connect(&switch, "h0").await;
 }
 
 #[tokio::test]
 async fn who_lets_everybody_speak_is_told_so_for_ever() {
     let open = Switch::start_with("open = true\nunauthenticated = true", "0.0.0.0:0".parse().unwrap());
-    SessionClient::connect(&format!("http://127.0.0.1:{}", open.grpc.port()), &hello("h0")).await.unwrap();
+    admitted(&Dial::Plain, &format!("http://127.0.0.1:{}", open.grpc.port()), "h0").await.unwrap();
     assert_eq!(open.metric("sluice_switchd_peers_open"), Some(1.0));
     assert_eq!(open.metric("sluice_switchd_unauthenticated"), Some(1.0));
     assert!(open.get("/readyz").contains("peers-open"));

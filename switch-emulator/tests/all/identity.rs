@@ -12,7 +12,7 @@ use sluice_schedule::{HolderId, Rate};
 use sluice_wire::dial::Dial;
 use sluice_wire::session::SessionClient;
 
-use crate::support::{PATIENCE, Switch, announcement, hear, hello, until};
+use crate::support::{PATIENCE, Switch, admitted, announcement, hear, until};
 
 /// A cluster's authority, with a directory for everybody's files.
 struct Cluster {
@@ -70,9 +70,7 @@ fn refused(switch: &Switch, reason: &str) -> f64 {
 }
 
 async fn connect(switch: &Switch, dial: &Dial, name: &str) -> Result<SessionClient, String> {
-    let (uri, hello) = (switch.uri(), hello(name));
-    let connecting = SessionClient::connect_by(dial, &uri, &hello);
-    match tokio::time::timeout(PATIENCE, connecting).await.unwrap() {
+    match admitted(dial, &switch.uri(), name).await {
         Ok(client) => Ok(client),
         Err(error) => {
             let mut text = error.to_string();
@@ -146,7 +144,7 @@ async fn load(switch: String, dial: Dial, name: &'static str, lost: Arc<AtomicU6
         tokio::spawn(credentials.clone().watch(|_, _| {}));
     }
     loop {
-        let Ok(mut session) = SessionClient::connect_by(&dial, &switch, &hello(name)).await else {
+        let Ok(mut session) = admitted(&dial, &switch, name).await else {
             tokio::time::sleep(Duration::from_millis(20)).await;
             continue;
         };

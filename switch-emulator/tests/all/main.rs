@@ -6,6 +6,7 @@ mod exchange;
 mod hostile;
 mod identity;
 mod lost;
+mod manager;
 mod monitoring;
 mod page;
 mod routes;

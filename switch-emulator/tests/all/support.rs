@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -12,8 +12,10 @@ use nix::unistd::Pid;
 use sluice_schedule::{
     Announcement, BootId, Bytes, Feedback, FlowId, FlowPromise, HolderId, HostId, JobId, LinkId, Nanos, Rate, Slot,
 };
+use sluice_wire::dial::Dial;
 use sluice_wire::hello::{ClockSource, Grid, Hello};
-use sluice_wire::session::{SessionClient, SessionReceiver};
+use sluice_wire::refusal::RefusalId;
+use sluice_wire::session::{SessionClient, SessionError, SessionReceiver};
 
 /// Longer than anything here takes, however busy the machine.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -36,20 +38,31 @@ impl Switch {
 
     /// With more keys, and this gRPC address.
     pub fn start_with(keys: &str, grpc: SocketAddr) -> Switch {
-        Switch::of(&format!(
+        Switch::of(&Switch::configuration(keys, grpc))
+    }
+
+    /// What [`Switch::start_with`] writes.
+    pub fn configuration(keys: &str, grpc: SocketAddr) -> String {
+        format!(
             "{keys}\nlease_slots = 5\nslot.length_ms = 200\nclock.require_sync = false\n[listen]\ngrpc = \"{grpc}\"\nudp = \"127.0.0.1:0\"\nhttp = \"127.0.0.1:0\"\n\
              [[switches]]\nname = \"s0\"\nports = [{{ id = 0, to = \"h0\", gbps = 10, routes = [\"10.0.0.1\"] }}, {{ id = 1, to = \"h1\", gbps = 10, routes = [\"10.0.0.2\"] }}]\n\
              [[switches]]\nname = \"s1\"\nports = [{{ id = 0, to = \"h2\", gbps = 1, background_gbps = 0.25 }}]\n"
-        ))
+        )
     }
 
     /// With this configuration.
     pub fn of(text: &str) -> Switch {
+        Switch::told_by(text, None)
+    }
+
+    /// With this configuration, and a service manager that listens there.
+    pub fn told_by(text: &str, manager: Option<&Path>) -> Switch {
         let dir = tempfile::tempdir().unwrap();
         let config: PathBuf = dir.path().join("switch.toml");
         std::fs::write(&config, text).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_sluice-switch"));
         command.arg("--config").arg(&config).stdout(Stdio::piped()).stderr(Stdio::null());
+        command.env_remove("NOTIFY_SOCKET").envs(manager.map(|path| ("NOTIFY_SOCKET", path)));
         let mut child = die_with_this_thread(&mut command).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
@@ -160,7 +173,26 @@ pub fn announcement(name: &str, seq: u64, port: u32, rate: Rate) -> Announcement
 
 /// A session, begun.
 pub async fn connect(switch: &Switch, name: &str) -> SessionClient {
-    SessionClient::connect(&switch.uri(), &hello(name)).await.unwrap()
+    admitted(&Dial::Plain, &switch.uri(), name).await.unwrap()
+}
+
+/// A session of a host that says hello anew, with the slot of then, while it is [`too_late`].
+pub async fn admitted(dial: &Dial, uri: &str, name: &str) -> Result<SessionClient, SessionError> {
+    let began = Instant::now();
+    loop {
+        let hello = hello(name);
+        let connecting = SessionClient::connect_by(dial, uri, &hello);
+        match tokio::time::timeout(PATIENCE, connecting).await.unwrap() {
+            Err(error) if too_late(error.refusal_id(), began) => {}
+            answer => return answer,
+        }
+    }
+}
+
+/// Was a hello refused for coming too late, and is there time to say another one? A slot or two may pass before a busy machine reads
+/// it. Any other answer is the answer.
+pub fn too_late(refusal: Option<RefusalId>, began: Instant) -> bool {
+    refusal == Some(RefusalId::SlotOffsetTooLarge) && began.elapsed() < PATIENCE
 }
 
 /// The first feedback of `s0` for which `fits` holds.

@@ -21,6 +21,8 @@ pub struct Run {
     pub driver: String,
     /// Inputs that were fed.
     pub executions: u64,
+    /// Processor time that they took, in seconds.
+    pub seconds: u64,
     /// Inputs that broke the target.
     pub found: u64,
     /// The day.
@@ -42,29 +44,29 @@ pub fn read(text: &str) -> Result<Vec<Run>, String> {
     }
     let run = |(at, line): (usize, &str)| {
         let fields: Vec<&str> = line.split('\t').collect();
-        let [target, driver, executions, _seconds, _edges, _slowest, _rss, found, date, _commit] = fields[..] else {
+        let [target, driver, executions, seconds, _edges, _slowest, _rss, found, date, _commit] = fields[..] else {
             return Err(format!("benchmarks/fuzz.tsv:{}: {} fields; allowed are 10", at + 2, fields.len()));
         };
-        let number = |text: &str| {
-            text.parse().map_err(|_| format!("benchmarks/fuzz.tsv:{}: {text:?} is no number of inputs", at + 2))
-        };
-        let (executions, found) = (number(executions)?, number(found)?);
-        Ok(Run { target: target.into(), driver: driver.into(), executions, found, date: date.into() })
+        let number =
+            |text: &str| text.parse().map_err(|_| format!("benchmarks/fuzz.tsv:{}: {text:?} is no number", at + 2));
+        let (executions, seconds, found) = (number(executions)?, number(seconds)?, number(found)?);
+        Ok(Run { target: target.into(), driver: driver.into(), executions, seconds, found, date: date.into() })
     };
     lines.enumerate().map(run).collect()
 }
 
-/// The table: every target, its parser and property, and how long it ran when last.
+/// The table: every target, its parser and property, and how long its last long run was.
 pub fn table(runs: &[Run]) -> String {
-    let mut out =
-        String::from("| target | parser | property | longest run: executions, date |\n| --- | --- | --- | --- |\n");
+    let mut out = String::from(
+        "| target | parser | property | last long run: inputs, processor time, date |\n| --- | --- | --- | --- |\n",
+    );
     for target in targets::all() {
         let of_target = runs.iter().filter(|run| run.target == target.name);
         let shown: Vec<String> = of_target
             .map(|run| {
                 let broken = if run.found > 0 { format!(", {} broke it", run.found) } else { String::new() };
                 let driver = if run.driver == "libfuzzer" { "" } else { ", address sanitizer" };
-                format!("{}{broken}, {}{driver}", grouped(run.executions), run.date)
+                format!("{} in {} s{broken}, {}{driver}", grouped(run.executions), run.seconds, run.date)
             })
             .collect();
         let shown = if shown.is_empty() { "—".to_owned() } else { shown.join("; ") };
@@ -110,7 +112,7 @@ mod tests {
         let runs = read(&text).expect("a run");
         assert_eq!((runs[0].executions, runs[0].date.as_str()), (1_234_567, "2026-11-26"));
         let table = table(&runs);
-        assert!(table.contains("| 1,234,567, 2026-11-26 |"), "{table}");
+        assert!(table.contains("| 1,234,567 in 60 s, 2026-11-26 |"), "{table}");
         assert_eq!(table.lines().count(), 2 + targets::all().count());
         assert!(read("x").is_err_and(|why| why.contains("fuzz.tsv:1")));
         assert!(read(&format!("{COLUMNS}\nF01\n")).is_err_and(|why| why.contains("fuzz.tsv:2")));

@@ -15,37 +15,7 @@ fn toml(text: &str) -> Result<Scenario, Problems> {
     Scenario::parse(text, Notation::Toml, "test.toml", Path::new("/nonexistent"))
 }
 
-const SMALL: &str = r#"
-version = 1
-name = "small"
-seed = 7
-[network]
-kind = "star"
-hosts = 4
-gpus = 2
-gbps = 10
-[placement]
-policy = "spread"
-server_gpus = 0
-[models.tiny]
-bytes = 1000
-compute_s = "1/3"
-[[jobs]]
-id = "a"
-model = "tiny"
-arch = "ring"
-workers = 3
-iterations = 2
-[[jobs]]
-id = "b"
-bytes = 50
-compute_s = 0.5
-arch = "ps"
-workers = 2
-servers = 2
-iterations = 1
-arrival_s = 1.5
-"#;
+const SMALL: &str = concat!("\n", include_str!("tests/small.toml"));
 
 fn codes(text: &str) -> Vec<Code> {
     toml(text).err().map(|e| e.all().iter().map(|p| p.code).collect()).unwrap_or_default()

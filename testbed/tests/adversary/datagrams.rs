@@ -4,12 +4,13 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use sluice_schedule::{FlowId, HostId, Slot};
-use sluice_wire::session::SessionClient;
+use sluice_wire::dial::Dial;
 use sluice_wire::udp::{GUARD, Kind, LANES, LENGTH, Packet, Tuple};
 
 use crate::attacker::{turn, until};
-use crate::hosts::{hello, s0, slot};
 use crate::programs::Switch;
+use crate::speaker::{admitted, s0, slot};
+use crate::wire::runtime;
 
 fn socket() -> UdpSocket {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
@@ -142,8 +143,8 @@ fn a_datagram_of_another_time_is_marked_and_a_huge_one_is_clipped() {
 fn nobody_speaks_by_datagrams_for_a_host_that_has_a_session() {
     let Some(_turn) = turn() else { return };
     let switch = Switch::start("");
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let session = runtime.block_on(SessionClient::connect(&switch.uri(), &hello("h0", 1))).expect("let in");
+    let runtime = runtime();
+    let session = runtime.block_on(admitted(&Dial::Plain, &switch.uri(), "h0", 1)).expect("let in");
     assert!(session.welcome.holders.iter().any(|holder| holder.id == s0()));
     let forged = packet(Kind::Announce, "h0", slot(), 9_000).encode();
     let answer = answer(&socket(), switch.udp, &forged).expect("an echo");
@@ -180,10 +181,10 @@ fn a_flood_is_metered_and_a_session_goes_on_beside_it() {
             (sent, answered, began.elapsed())
         })
     };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let runtime = runtime();
     std::thread::sleep(Duration::from_secs(2));
     let began = Instant::now();
-    let session = runtime.block_on(SessionClient::connect(&switch.uri(), &hello("h1", 1)));
+    let session = runtime.block_on(admitted(&Dial::Plain, &switch.uri(), "h1", 1));
     let took = began.elapsed();
     stop.store(true, std::sync::atomic::Ordering::Relaxed);
     let (sent, answered, elapsed) = flood.join().expect("the flood ends");

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use sluice_wire::session::SessionClient;
+use sluice_wire::dial::Dial;
 
 use crate::attacker::{PATIENCE, turn};
-use crate::hosts::hello;
 use crate::programs::Switch;
+use crate::speaker::admitted;
 use crate::wire::runtime;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -95,7 +95,7 @@ fn half_open_and_slow_connections_are_closed_and_hold_nobody_up() {
         })
         .collect();
     let began = Instant::now();
-    runtime().block_on(SessionClient::connect(&switch.uri(), &hello("h0", 1))).expect("an honest host is let in");
+    runtime().block_on(admitted(&Dial::Plain, &switch.uri(), "h0", 1)).expect("an honest host is let in");
     assert!(began.elapsed() < Duration::from_secs(10), "it waited for {:?}", began.elapsed());
     for stream in &mut silent {
         assert!(is_closed(stream), "silence is answered, or borne");
@@ -170,7 +170,7 @@ fn http2_has_limits_that_are_told_and_kept() {
         });
         assert!(at_once, "{what} is waited for");
     }
-    runtime().block_on(SessionClient::connect(&switch.uri(), &hello("h0", 1))).expect("an honest host is let in");
+    runtime().block_on(admitted(&Dial::Plain, &switch.uri(), "h0", 1)).expect("an honest host is let in");
 }
 
 /// Is the connection ended for what was done on it? (GOAWAY with an error, or the stream reset.)

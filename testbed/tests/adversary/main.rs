@@ -16,7 +16,7 @@
 //! | `files` | who writes a file that somebody else reads |
 //! | `libraries` | who calls a program with more rights than its own |
 //!
-//! Local attackers are processes of user 65534 in namespaces of their own ([`attacker`]). Needs root; tests take turns.
+//! Local attackers are processes of user 65534 in namespaces of their own ([`attacker`]), hosts speak by [`speaker`]. Needs root; tests take turns.
 
 #![expect(clippy::mem_forget, reason = "what an attacker's process holds stays open until the process is ended")]
 
@@ -31,6 +31,7 @@ mod libraries;
 mod pages;
 mod programs;
 mod sockets;
+mod speaker;
 mod switches;
 mod text;
 mod wire;

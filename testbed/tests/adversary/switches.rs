@@ -2,6 +2,7 @@
 //! switch's place a process that lies.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -177,17 +178,23 @@ fn rate(live: &mut Live, time: Duration) -> f64 {
     live.rate(0, from, sluice_testbed::job::now())
 }
 
-/// links that are said to be empty, or full.
-#[test]
-fn a_switch_that_says_empty_or_full_neither_bursts_nor_starves_a_job() {
-    let Some(_turn) = turn() else { return };
-    let dir = crate::attacker::dir();
-    let mut live = fabric(dir.path(), Rate::mbps(200));
+/// A cluster, what its job sends under an honest switch, and the rogue that hosts speak to in its place from here on.
+fn taken_over(dir: &Path) -> (Live, f64, Place) {
+    let mut live = fabric(dir, Rate::mbps(200));
     let honest = rate(&mut live, Duration::from_secs(2));
     let rogue = Place::take(&mut live);
     until(&mut live, "hosts speak to the rogue", |live| {
         rogue.told(Lie::Empty) > 0 && snapshot(live)["switches"][0]["state"] == "up"
     });
+    (live, honest, rogue)
+}
+
+/// links that are said to be empty, or full.
+#[test]
+fn a_switch_that_says_empty_or_full_neither_bursts_nor_starves_a_job() {
+    let Some(_turn) = turn() else { return };
+    let dir = crate::attacker::dir();
+    let (mut live, honest, rogue) = taken_over(dir.path());
     rogue.tell(Lie::Empty);
     let empty = rate(&mut live, Duration::from_secs(2));
     // Its own links are this host's word: orders stay within them, whatever a switch says that there is.
@@ -219,12 +226,7 @@ fn a_switch_that_says_empty_or_full_neither_bursts_nor_starves_a_job() {
 fn a_switch_that_says_too_much_or_is_another_one_each_time_is_counted_and_left_alone() {
     let Some(_turn) = turn() else { return };
     let dir = crate::attacker::dir();
-    let mut live = fabric(dir.path(), Rate::mbps(200));
-    let honest = rate(&mut live, Duration::from_secs(2));
-    let rogue = Place::take(&mut live);
-    until(&mut live, "hosts speak to the rogue", |live| {
-        rogue.told(Lie::Empty) > 0 && snapshot(live)["switches"][0]["state"] == "up"
-    });
+    let (mut live, honest, rogue) = taken_over(dir.path());
     rogue.tell(Lie::Unasked);
     until(&mut live, "links nobody asked for are counted", |live| refused(live, "view") >= 100.0);
     rogue.tell(Lie::Flood);

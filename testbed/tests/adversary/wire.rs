@@ -15,8 +15,8 @@ use sluice_wire::refusal::RefusalId;
 use sluice_wire::session::{SessionClient, SessionError};
 
 use crate::attacker::{PATIENCE, turn, until};
-use crate::hosts::hello;
 use crate::programs::Switch;
+use crate::speaker::{admitted, announcement, s0};
 
 pub fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime")
@@ -107,12 +107,8 @@ impl Proven {
     }
 
     fn connect_at(&self, dial: &Dial, as_host: &str, at: SocketAddr) -> Result<SessionClient, SessionError> {
-        let uri = format!("http://{at}");
-        let hello = hello(as_host, 1);
         // Who connects may learn only by its first call that it was not let in.
-        runtime().block_on(async {
-            tokio::time::timeout(PATIENCE, SessionClient::connect_by(dial, &uri, &hello)).await.expect("in time")
-        })
+        runtime().block_on(admitted(dial, &format!("http://{at}"), as_host, 1))
     }
 
     fn refused(&self, reason: &str) -> f64 {
@@ -227,7 +223,7 @@ fn who_is_on_the_path_can_neither_read_nor_change_nor_repeat_a_word() {
     let dial = proven.host("h0");
     let runtime = runtime();
     let uri = format!("http://{}", path.at);
-    let mut session = runtime.block_on(SessionClient::connect_by(&dial, &uri, &hello("h0", 1))).expect("let in");
+    let mut session = runtime.block_on(admitted(&dial, &uri, "h0", 1)).expect("let in");
     let heard = path.sent.lock().expect("nobody panics with it").clone();
     let find = |text: &[u8]| heard.windows(text.len()).any(|window| window == text);
     assert!(
@@ -236,8 +232,8 @@ fn who_is_on_the_path_can_neither_read_nor_change_nor_repeat_a_word() {
     );
     // A byte is changed: the session is over, and nothing was taken for it.
     path.changes.store(true, Ordering::Relaxed);
-    let word = || crate::hosts::announcement("h0", 1, 1, sluice_schedule::Rate::mbps(100));
-    session.sender.announce(crate::hosts::s0(), word());
+    let word = || announcement("h0", 1, 1, sluice_schedule::Rate::mbps(100));
+    session.sender.announce(s0(), word());
     let ended = runtime.block_on(async {
         tokio::time::timeout(PATIENCE, async {
             loop {
@@ -265,9 +261,13 @@ fn who_is_on_the_path_can_neither_read_nor_change_nor_repeat_a_word() {
     assert_eq!(proven.switch.metric("sluice_switchd_sessions", ""), 0.0);
     // By the same way, left alone, the same word is taken.
     path.changes.store(false, Ordering::Relaxed);
-    let session = runtime.block_on(SessionClient::connect_by(&dial, &uri, &hello("h0", 1))).expect("let in");
-    session.sender.announce(crate::hosts::s0(), word());
-    until_on(&runtime, "an unchanged word is taken", || taken() >= 1.0);
+    let session = runtime.block_on(admitted(&dial, &uri, "h0", 1)).expect("let in");
+    // Said after each look, which takes as long as it takes: what was said before it would be of a slot that is over.
+    until_on(&runtime, "an unchanged word is taken", || {
+        let so = taken() >= 1.0;
+        session.sender.announce(s0(), word());
+        so
+    });
     proven.serves();
 }
 
@@ -283,8 +283,7 @@ fn a_certificate_is_renewed_without_a_restart_and_one_that_is_over_is_told() {
         let short = authority.issue_between(&named(Kind::Switch, "s0"), now - 60, now + life).expect("issued");
         let proven = Proven::of(authority, dir, &short);
         let host = proven.host("h0");
-        let (uri, hello) = (proven.switch.uri(), hello("h0", 1));
-        let session = runtime.block_on(SessionClient::connect_by(&host, &uri, &hello)).ok()?;
+        let session = runtime.block_on(admitted(&host, &proven.switch.uri(), "h0", 1)).ok()?;
         Some((proven, host, session))
     });
     let (proven, host, mut session) = begun.expect("somebody connects while it is good");
@@ -301,8 +300,7 @@ fn a_certificate_is_renewed_without_a_restart_and_one_that_is_over_is_told() {
     until("the new one is in force", || proven.connect(&host, "h0").is_ok());
     assert!(proven.switch.log().contains("certificates-read"));
     // A session that stands when the files change stays.
-    let mut session =
-        runtime.block_on(SessionClient::connect_by(&host, &proven.switch.uri(), &hello("h0", 1))).expect("let in");
+    let mut session = runtime.block_on(admitted(&host, &proven.switch.uri(), "h0", 1)).expect("let in");
     let read = || proven.switch.log().matches("certificates-read").count();
     let before = read();
     let again = proven.authority.issue(&named(Kind::Switch, "s0"), 2).expect("issued");
@@ -325,12 +323,8 @@ fn of_one_identity_the_newest_connections_win() {
     let proven = Proven::start();
     let dial = proven.host("h1");
     let runtime = runtime();
-    let mut sessions: Vec<SessionClient> = (0..12)
-        .map(|_| {
-            let (uri, hello) = (proven.switch.uri(), hello("h1", 1));
-            runtime.block_on(SessionClient::connect_by(&dial, &uri, &hello)).expect("let in")
-        })
-        .collect();
+    let mut sessions: Vec<SessionClient> =
+        (0..12).map(|_| runtime.block_on(admitted(&dial, &proven.switch.uri(), "h1", 1)).expect("let in")).collect();
     let mut open: Vec<usize> = (0..sessions.len()).collect();
     until("all but two are closed", || {
         open.retain(|at| {

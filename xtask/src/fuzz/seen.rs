@@ -17,6 +17,7 @@ const COLUMNS: &str = "target\tdriver\texecutions\tseconds\tedges\tslowest_ms\tr
 pub(super) struct Seen {
     pub(super) target: String,
     pub(super) executions: u64,
+    /// Of a processor.
     pub(super) seconds: u64,
     /// Edges of the code that were reached.
     pub(super) edges: u64,
@@ -37,24 +38,25 @@ impl Seen {
         self
     }
 
-    /// Takes what a log says, the last word of each kind.
+    /// Adds what a process's log says, the last word of each kind.
     pub(super) fn read(&mut self, log: &str) {
         let stat = |name: &str| {
             let line =
                 log.lines().rev().find_map(|line| line.strip_prefix("stat::")?.strip_prefix(name)?.strip_prefix(':'));
             line.and_then(|number| number.trim().parse().ok()).unwrap_or(0)
         };
-        self.executions = stat("number_of_executed_units");
-        self.slowest_s = stat("slowest_unit_time_sec");
-        self.rss_mib = stat("peak_rss_mb");
+        self.executions += stat("number_of_executed_units");
+        self.slowest_s = self.slowest_s.max(stat("slowest_unit_time_sec"));
+        self.rss_mib = self.rss_mib.max(stat("peak_rss_mb"));
         let words = log.lines().rev().find_map(|line| line.split_once(" cov: "));
-        self.edges = words.and_then(|(_, rest)| rest.split(' ').next()?.parse().ok()).unwrap_or(0);
+        let edges = words.and_then(|(_, rest)| rest.split(' ').next()?.parse().ok()).unwrap_or(0);
+        self.edges = self.edges.max(edges);
     }
 
     pub(super) fn line(&self) -> String {
         let Seen { target, executions, seconds, edges, .. } = self;
         let end = self.why.clone().unwrap_or_else(|| format!("{} broke it", self.broke.len()));
-        format!("{target}: {executions} inputs in {seconds} s, {edges} edges; {end}")
+        format!("{target}: {executions} inputs in {seconds} s of a processor, {edges} edges; {end}")
     }
 
     /// What has to be looked at.
@@ -72,7 +74,7 @@ pub(super) fn together(all: Vec<Seen>) -> Vec<Seen> {
             .entry(seen.target.clone())
             .or_insert_with(|| Seen { target: seen.target.clone(), ..Seen::default() });
         sum.executions += seen.executions;
-        sum.seconds = sum.seconds.max(seen.seconds);
+        sum.seconds += seen.seconds;
         sum.edges = sum.edges.max(seen.edges);
         sum.slowest_s = sum.slowest_s.max(seen.slowest_s);
         sum.rss_mib = sum.rss_mib.max(seen.rss_mib);

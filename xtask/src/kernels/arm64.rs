@@ -28,7 +28,13 @@ pub(super) fn run() -> Result<(), String> {
         step.args(missing).with("DEBIAN_FRONTEND", "noninteractive").with_root().run()?;
     }
     if !has_target()? {
-        Step::new("rustup", &["target", "add", TARGET]).run()?;
+        let added = Step::new("rustup", &["target", "add", TARGET]).run();
+        added.map_err(|why| {
+            format!(
+                "arm64 is skipped, nothing was tried: there is no Rust library for {TARGET} ({why}); RUSTC may name a \
+                 compiler that has one"
+            )
+        })?;
     }
     let runner = format!("qemu-aarch64-static -L {SYSROOT}");
     let linked = |step: Step| {
@@ -57,8 +63,9 @@ pub(super) fn run() -> Result<(), String> {
     Ok(())
 }
 
-/// Is Rust's own library for arm64 here?
+/// Is Rust's own library for arm64 here, of the compiler that cargo will take?
 fn has_target() -> Result<bool, String> {
-    let at = output("rustc", &["--print", "target-libdir", "--target", TARGET])?;
+    let compiler = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
+    let at = output(&compiler, &["--print", "target-libdir", "--target", TARGET])?;
     Ok(Path::new(&at).is_dir())
 }

@@ -10,8 +10,9 @@ use super::Programs;
 use crate::image::loaded;
 use crate::shell::output;
 
-/// Modules by name. One that a kernel has built in is in no file.
-const MODULES: [&str; 1] = ["veth"];
+/// Modules by name: those of networks of namespaces, and what tells the daemon of sockets, which kernels fetch by themselves where
+/// there is a program that does it. One that a kernel has built in is in no file.
+const MODULES: [&str; 2] = ["veth", "tcp_diag"];
 const DIRECTORIES: [&str; 8] = ["bin", "dev", "modules", "proc", "run", "sys", "tmp", "var"];
 
 #[derive(Clone, Debug, PartialEq, Eq)]

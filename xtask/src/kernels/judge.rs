@@ -12,10 +12,10 @@ const DAEMON_HOLDS: &str = "the daemon holds a job's connection";
 const DAEMON: &str = "the daemon";
 /// Ways of enforcing, best first, as they are called everywhere; the last one enforces nothing.
 pub(super) const TIERS: [&str; 4] = ["struct_ops", "struct_ops_nolink", "setsockopt", "none"];
-/// What is ordered, in Mbit/s, and how far from it a flow may be, where time counts.
+/// What is ordered, in Mbit/s, and how far from it a flow may be.
 const ORDERED: [f64; 2] = [10.0, 100.0];
 const NEAR: f64 = 0.05;
-/// A flow is plain again within this after its process was killed, where time counts.
+/// A flow is plain again within this after its process was killed.
 const BACK_MS: f64 = 400.0;
 
 /// One result.
@@ -43,16 +43,6 @@ impl Seen {
     fn of(&self, tier: &str, what: &str) -> Option<&str> {
         self.value(&format!("{tier}: {what}"))
     }
-
-    /// Does time count there?
-    pub(super) fn is_timed(&self) -> bool {
-        self.by != crate::qemu::Accelerator::Translator.name()
-    }
-}
-
-/// Is it a matter of time?
-pub(super) fn is_time(feature: &str) -> bool {
-    feature.contains(": ordered ") || feature.contains(": plain after ")
 }
 
 /// The result that a line is, wherever in it that begins: the kernel's own words may stand before it.
@@ -117,7 +107,7 @@ fn of_tier(seen: &Seen, tier: &str, faults: &mut Vec<String>) {
         }
     }
     killed(seen, tier, faults);
-    if tier == "none" || !seen.is_timed() {
+    if tier == "none" {
         return;
     }
     for ordered in ORDERED {
@@ -135,7 +125,7 @@ fn of_tier(seen: &Seen, tier: &str, faults: &mut Vec<String>) {
 fn killed(seen: &Seen, whose: &str, faults: &mut Vec<String>) {
     let told = seen.of(whose, "plain after kill -9").unwrap_or("no: nothing is told of it");
     let took = told.split_once(" ms").and_then(|(number, _)| number.parse::<f64>().ok());
-    if told.starts_with("no") || seen.is_timed() && took.is_some_and(|took| took > BACK_MS) {
+    if told.starts_with("no") || took.is_some_and(|took| took > BACK_MS) {
         faults.push(format!("{whose}: plain after kill -9: {told}"));
     }
 }
@@ -233,14 +223,5 @@ sluice-kernel: machine: done = yes
         let kept =
             faults(&seen(&GOOD.replace("= 183 ms, then 900 Mbit/s", "= no: still under sluice after 5 s"), "KVM"));
         assert_eq!(kept.len(), 5, "{kept:?}");
-    }
-
-    #[test]
-    fn a_translated_machine_is_not_judged_by_its_times() {
-        let slow = GOOD.replace("9.98", "3.00").replace("183 ms", "2100 ms");
-        assert_eq!(faults(&seen(&slow, "KVM")).len(), 2);
-        assert!(faults(&seen(&slow, "translated")).is_empty());
-        assert!(is_time("setsockopt: ordered 10 Mbit/s") && is_time("none: plain after kill -9"));
-        assert!(!is_time("setsockopt: opens"));
     }
 }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::PathBuf;
 
-use super::judge::{Row, Seen, is_time};
+use super::judge::{Row, Seen};
 use crate::shell::root;
 
 /// The file's name without its ending: no area of BENCHMARKS.md, since it has columns of its own.
@@ -111,11 +111,7 @@ fn table(columns: &[Column]) -> String {
     for feature in features(columns) {
         out += &cells(feature, &|column| {
             let value = column.seen.rows.iter().find(|row| row.feature == feature).map(|row| row.value.as_str());
-            match value {
-                None => String::new(),
-                Some(value) if is_time(feature) && !column.seen.is_timed() => format!("*{value}*"),
-                Some(value) => value.to_owned(),
-            }
+            value.unwrap_or_default().to_owned()
         });
     }
     out
@@ -152,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn kernels_stand_beside_each_other_and_times_that_do_not_count_lean() {
+    fn kernels_stand_beside_each_other() {
         let columns = [
             column("6.1", "translated", &[("machine: up", "yes"), ("a", "x|y"), ("t: ordered 10 Mbit/s", "9 Mbit/s")]),
             column("6.12", "KVM", &[("a", "z"), ("b", "yes"), ("t: ordered 10 Mbit/s", "10 Mbit/s")]),
@@ -160,7 +156,7 @@ mod tests {
         assert_eq!(read(&text_of(&columns)).as_deref(), Ok(&columns[..]));
         let is = "| feature | 6.1 | 6.12 |\n| --- | --- | --- |\n\
                   | run by; when | translated; 2026-11-26, 0123abc+ | KVM; 2026-11-26, 0123abc+ |\n\
-                  | a | x\\|y | z |\n| t: ordered 10 Mbit/s | *9 Mbit/s* | 10 Mbit/s |\n| b |  | yes |\n";
+                  | a | x\\|y | z |\n| t: ordered 10 Mbit/s | 9 Mbit/s | 10 Mbit/s |\n| b |  | yes |\n";
         assert_eq!(table(&columns), is);
         let page = format!("# K\n{BEGIN}\nold\n{END}\nafter\n");
         assert_eq!(with_table(&page, &columns), Ok(format!("# K\n{BEGIN}\n{is}{END}\nafter\n")));

@@ -134,6 +134,9 @@ pub(super) fn list() -> String {
 
 impl Long {
     pub(super) fn run(&self) -> Outcome {
+        if let Some(why) = self.lacks() {
+            return Outcome::skipped(why);
+        }
         Outcome::of(match self.how {
             How::Commands(commands) => programs(commands),
             How::Chaos => chaos(),
@@ -141,6 +144,20 @@ impl Long {
             How::Arithmetic(most) => arithmetic(most),
             How::Miri(sets) => miri(sets),
         })
+    }
+
+    /// The tool that it takes and that is not here.
+    fn lacks(&self) -> Option<&'static str> {
+        let (tool, why): (&[&str], _) = match self.how {
+            How::Arithmetic(_) => (&["mutants", "--version"], "no cargo-mutants: cargo install cargo-mutants --locked"),
+            How::Advisories => (&["deny", "--version"], "no cargo-deny: cargo install cargo-deny --locked"),
+            How::Miri(_) => (
+                &["+nightly", "miri", "--version"],
+                "no Miri: rustup toolchain install nightly --component miri rust-src",
+            ),
+            How::Commands(_) | How::Chaos => return None,
+        };
+        output("cargo", tool).is_err().then_some(why)
     }
 }
 
@@ -157,9 +174,6 @@ fn chaos() -> Result<String, String> {
 /// long as the code is.
 fn arithmetic(most: usize) -> Result<String, String> {
     const OF: [&str; 3] = ["mutants", "--package", "sluice-schedule"];
-    if output("cargo", &["mutants", "--version"]).is_err() {
-        return Err("no cargo-mutants: cargo install cargo-mutants --locked".to_owned());
-    }
     let all = output("cargo", &[&OF[..], &["--list"]].concat())?.lines().count();
     let dir = target_dir().join("mutants");
     let shard = format!("0/{}", all.div_ceil(most).max(1));
@@ -182,9 +196,6 @@ fn arithmetic(most: usize) -> Result<String, String> {
 }
 
 fn miri(sets: &[&[&str]]) -> Result<String, String> {
-    if output("cargo", &["+nightly", "miri", "--version"]).is_err() {
-        return Err("no Miri: rustup toolchain install nightly --component miri rust-src".to_owned());
-    }
     let mut all = 0;
     for set in sets {
         let tests = Step::new("cargo", &["+nightly", "miri", "test", "--locked"]).args(set.iter().copied());
@@ -211,8 +222,7 @@ pub(super) fn record(run: &Long, line: &Line) -> Result<(), String> {
     let number = |value: Option<f64>| value.map_or_else(|| "?".to_owned(), |value| format!("{value:.1}"));
     let spread =
         format!("{:.0} s, load {}, timers {} ms late", line.seconds, number(line.load), number(line.lateness_p99_ms));
-    let value = if line.pass { line.figure.clone() } else { format!("**{}**", line.figure) };
-    let cells = [figure(run), run.bar.to_owned(), value.replace('\t', " "), spread, command(run)];
+    let cells = [figure(run), run.bar.to_owned(), value(line), spread, command(run)];
     let row = Row::known(cells, date, commit);
     match record.rows.iter_mut().find(|old| old.figure == row.figure) {
         Some(old) => *old = row,
@@ -220,6 +230,12 @@ pub(super) fn record(run: &Long, line: &Line) -> Result<(), String> {
     }
     record.save()?;
     write_tables(&all)
+}
+
+/// What was seen, in bold where it missed its bar. One that was not tried for is not missed.
+fn value(line: &Line) -> String {
+    let seen = line.figure.replace('\t', " ");
+    if line.pass || line.skipped > 0 { seen } else { format!("**{seen}**") }
 }
 
 fn figure(run: &Long) -> String {
@@ -240,6 +256,14 @@ mod tests {
             "running 2 tests\ntest result: ok. 2 passed; 0 failed; 0 ignored\ntest result: ok. 2 passed; 0 failed\n";
         assert_eq!(passed(said), 4);
         assert_eq!(passed("running 0 tests\n\ntest result: ok. 0 passed; 0 failed; 0 ignored\n"), 0);
+    }
+
+    #[test]
+    fn what_lacks_its_tool_neither_passes_nor_misses_its_bar() {
+        let outcome = Outcome::skipped("no Miri");
+        let line = Line { figure: outcome.figure, pass: outcome.pass, skipped: outcome.skipped, ..Line::default() };
+        assert_eq!((line.pass, line.skipped, value(&line).as_str()), (false, 1, "skipped: no Miri"));
+        assert_eq!(value(&Line { figure: "3\tmissed".into(), ..Line::default() }), "**3 missed**");
     }
 
     #[test]

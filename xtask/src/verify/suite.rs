@@ -28,6 +28,11 @@ impl Outcome {
     pub(super) fn failed(why: String) -> Outcome {
         Outcome { figure: why, pass: false, skipped: 0 }
     }
+
+    /// Of a run that lacks a tool: it has shown nothing, and is counted as not run.
+    pub(super) fn skipped(why: &str) -> Outcome {
+        Outcome { figure: format!("skipped: {why}"), pass: false, skipped: 1 }
+    }
 }
 
 /// Letters of a figure at most; the log has the rest.

@@ -104,7 +104,7 @@ fn every_fault_is_found() {
     // Two rows whose prices are too high together.
     assert_eq!(code(&certified(line(&[2, 2]), "0", json!([row, row]))), bad);
     // Plans of other kinds have no mean of completion times.
-    let mut plan = crate::steps::of_steps(&complete(4, "1").expect("valid"), Collective::AllGather);
+    let mut plan = crate::step_plans::of_steps(&complete(4, "1").expect("valid"), Collective::AllGather);
     plan["claim"]["certificate"] = json!({"kind": "completion", "rows": []});
     assert_eq!(code(&plan), bad);
 }

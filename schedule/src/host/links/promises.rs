@@ -68,7 +68,9 @@ impl Link {
                 self.take_load(promise, flows, view.load.len());
             }
         }
-        let sum = view.load.first().copied().unwrap_or(Rate::ZERO);
+        // A holder whose clock is a little behind is still in the slot before, which is over here.
+        let over = usize::from(now.slot.since(self.view_slot) > 0);
+        let sum = view.load.get(over).copied().unwrap_or(Rate::ZERO);
         if view.flows.is_empty() && view.rest.is_empty() && sum > Rate::ZERO {
             others.push(Other { rank: Rank::OF_SUMS, rate: sum, ..Other::default() });
         }

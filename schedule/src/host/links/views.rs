@@ -57,6 +57,8 @@ pub(super) struct HolderView {
     /// Uses of all its links.
     pub uses: u32,
     pub heard: Option<Nanos>,
+    /// How often it has said something of its links that counts.
+    pub words: u64,
     pub warm: bool,
     pub state: ViewState,
     pub trust: f64,

@@ -74,3 +74,18 @@ fn when_orders_have_run_out_a_flow_is_taken_over_at_what_it_delivers_and_doubles
         assert!(next <= after.times(2.0), "a slot later: {next}, from {after}");
     }
 }
+
+/// The floor of a flow without demand comes on top of what the own link carries. When it has something to send it does not any
+/// more, and who did not look for a while may find that its order has run out, but not that of the flow that has the rest.
+///
+/// Promises: P-9
+#[test]
+fn an_order_that_is_said_again_comes_after_those_that_make_room_for_it() {
+    let mut host = lone_host();
+    let (idle, busy) = (flow(&mut host, 1, "idle", 1000), flow(&mut host, 2, "busy", 1000));
+    host.handle(at(1), Event::RoundBegan { job: JobId::of("busy"), flows: vec![(busy, Bytes(10_000_000))] });
+    assert_eq!(orders(&mut host, at(1)), [(idle, Rate::mbps(10)), (busy, Rate::mbps(1000))]);
+    host.handle(at(60), Event::RoundBegan { job: JobId::of("idle"), flows: vec![(idle, Bytes(90_000_000))] });
+    host.handle(at(60), Event::SlotEdge);
+    assert_eq!(orders(&mut host, at(60)), [(busy, Rate::mbps(990)), (idle, Rate::mbps(10))]);
+}

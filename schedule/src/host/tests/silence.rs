@@ -76,3 +76,50 @@ fn a_switch_that_falls_silent_costs_no_flow_a_tenth_in_two_slots_and_halves_none
     };
     assert!(!steady.windows(2).any(moves), "not steady after the horizon: {steady:?}");
 }
+
+/// What the only flow of a host is ordered when it ends and begins anew in one moment, so many milliseconds after the switch was
+/// heard last, which knew of two flows of others.
+fn order_of_a_flow_that_connects_anew(silence: u64) -> Rate {
+    let mut host = lone_host();
+    let other = |n| crate::FlowPromise {
+        flow: FlowId(n),
+        job: JobId::of("other"),
+        key: Nanos(1),
+        rates: vec![Rate::mbps(300); 10],
+        ..crate::FlowPromise::default()
+    };
+    let view = crate::LinkView {
+        link: LinkId::new(HOLDER.0, 0),
+        capacity: CAPACITY,
+        load: vec![Rate::mbps(600); 10],
+        flows: vec![other(7), other(8)],
+        ..crate::LinkView::default()
+    };
+    let (id, job) = (FlowId(u64::from(HostId::of("h0").0) << 32), JobId::of("j"));
+    let egress = crate::Hop { link: LinkId::egress(HostId::of("h0")), capacity: CAPACITY, holder: None };
+    let down = crate::Hop { link: LinkId::new(HOLDER.0, 0), capacity: CAPACITY, holder: Some(HOLDER) };
+    let spec = FlowSpec { flow: id, job, path: vec![egress, down], ..FlowSpec::default() };
+    host.handle(at(0), Event::FlowOpened(spec.clone()));
+    host.handle(at(0), Event::RoundBegan { job, flows: vec![(id, Bytes(500_000_000))] });
+    let feedback = Feedback { warm: true, slot: at(0).slot, links: vec![view], ..Feedback::default() };
+    host.handle(at(0), Event::Feedback { holder: HOLDER, feedback });
+    orders(&mut host, at(0));
+    host.handle(at(silence), Event::SlotEdge);
+    host.handle(at(silence), Event::FlowClosed(id));
+    host.handle(at(silence), Event::FlowOpened(spec));
+    host.handle(at(silence), Event::DemandChanged { flow: id, demand: Bytes(500_000_000) });
+    orders(&mut host, at(silence));
+    host.flows().map(|flow| flow.order).next().unwrap()
+}
+
+/// Promises: P-15
+#[test]
+fn a_flow_that_connects_anew_finds_whom_the_switch_spoke_of_last() {
+    assert_eq!(order_of_a_flow_that_connects_anew(10), Rate::mbps(400), "what the others leave");
+    let held = order_of_a_flow_that_connects_anew(110);
+    assert_eq!(
+        held,
+        CAPACITY.share(3),
+        "on an old view no more than an equal share, nobody having said that they are gone"
+    );
+}

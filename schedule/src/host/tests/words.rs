@@ -91,3 +91,22 @@ fn which_flow_of_a_job_has_how_much_is_nobodys_concern() {
     assert!(!tells(&mut host, 8));
     assert_eq!(order(&host), Some(91));
 }
+
+#[test]
+fn a_round_of_which_less_is_sent_than_was_said_is_no_news_slot_after_slot() {
+    // Under a policy that heeds nothing of what a flow takes.
+    let mut host = Host::new(HostConfig { policy: PolicyName::Fair, ..lone_host().config });
+    let flow = sends_to(&mut host, 1, HOLDER, at(0));
+    // Whatever it is ordered, it would be through within a millisecond, and nothing of it ever moves.
+    host.handle(at(0), Event::DemandChanged { flow, demand: Bytes(1000) });
+    let mut said = [0; 10];
+    for ms in 0..600 {
+        if ms % 60 == 0 {
+            host.handle(at(ms), Event::SlotEdge);
+        }
+        // Something else happens, so that there is a plan.
+        host.handle(at(ms), Event::Clock(crate::event::ClockTrust::Trusted));
+        said[(ms / 60) as usize] += usize::from(tells(&mut host, ms));
+    }
+    assert!(said[1..].iter().all(|said| (1..=2).contains(said)), "{said:?}");
+}

@@ -2,18 +2,15 @@
 
 use std::cell::OnceCell;
 use std::fs;
-use std::io::Write;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use sluice_attribution::record;
-use sluice_attribution::seen::{ArrivalSeen, FlowSeen, JobBytes, JobSeen, LinkSeen, Mark, Seen};
+use sluice_attribution::seen::sample as seen;
 use sluice_fleet::key::{Name, Space};
 use sluice_fleet::view::View;
 use sluice_formats::label::is_hidden;
-use sluice_schedule::host::{Host, HostConfig};
-use sluice_schedule::{BootId, Bytes, Event, FlowId, FlowSpec, Hop, HostId, JobId, LinkId, Nanos, Now, Rate, Slot};
+use sluice_schedule::Nanos;
 use sluice_wire::audit::{Audit, Entry};
-use sluice_wire::record::{Recorder, replay};
+use sluice_wire::record::{replay, sample};
 use sluiced::journal::Journal;
 use tempfile::TempDir;
 
@@ -214,30 +211,6 @@ fn state_seeds() -> Vec<Seed> {
     vec![Seed::of(0, "starts", starts), Seed::of(1, "changes", changes), Seed::of(2, "fleet", fleet)]
 }
 
-fn seen(number: u64) -> Seen {
-    let bytes = Bytes(number);
-    Seen {
-        from: Nanos(number * 60),
-        to: Nanos(number * 60 + 60),
-        jobs: vec![JobSeen {
-            id: JobId(7),
-            name: "4711".into(),
-            inferred: false,
-            marks: vec![Mark { at: Nanos(number * 60), round: number, ended: true }],
-        }],
-        peers: vec!["h1".into()],
-        links: vec![LinkSeen {
-            name: "h0:eth0".into(),
-            capacity: Rate(1_000),
-            jobs: vec![JobBytes { job: 0, bytes }],
-            ..LinkSeen::default()
-        }],
-        flows: vec![FlowSeen { flow: FlowId(number), delivered: bytes, ..FlowSeen::default() }],
-        arrivals: vec![ArrivalSeen { received: bytes, ..ArrivalSeen::default() }],
-        ..Seen::default()
-    }
-}
-
 /// Segments without the empty part behind their frames.
 fn flight_seeds() -> Vec<Seed> {
     let segment = |serial, slots: std::ops::Range<u64>| {
@@ -255,46 +228,8 @@ fn flight_seeds() -> Vec<Seed> {
     ]
 }
 
-/// Bytes that a recorder has written.
-#[derive(Clone, Default)]
-struct Written(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Written {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).write(bytes)
-    }
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
 fn decisions_seeds() -> Vec<Seed> {
-    let written = Written::default();
-    let mut recorder = Recorder::new(Box::new(written.clone()));
-    let me = HostId::of("h0");
-    let config = HostConfig::new(me, BootId(1));
-    let mut host = Host::new(config.clone());
-    recorder.start(&config);
-    let now = |ms: u64| Now {
-        mono: Nanos::from_millis(60_000 + ms),
-        wall: Nanos::from_millis(60_000 + ms),
-        slot: Slot(1000 + (ms / 60) as u32),
-        into_slot: Nanos::from_millis(ms % 60),
-    };
-    let id = FlowId(u64::from(me.0) << 32 | 1);
-    let path = vec![Hop { link: LinkId::egress(me), capacity: Rate::mbps(10_000), holder: None }];
-    let spec = FlowSpec { flow: id, job: JobId(5), path, ..FlowSpec::default() };
-    let began = Event::RoundBegan { job: JobId(5), flows: vec![(id, Bytes(1_000_000))] };
-    for (ms, event) in [(0, Event::FlowOpened(spec)), (1, began), (60, Event::SlotEdge)] {
-        recorder.event(now(ms), &event);
-        host.handle(now(ms), event);
-        let mut actions = Vec::new();
-        host.decide(now(ms), &mut actions);
-        recorder.decision(now(ms), &actions);
-    }
-    drop(recorder);
-    let bytes = written.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    vec![Seed::new("round", bytes)]
+    vec![Seed::new("round", sample::round().into_bytes())]
 }
 
 fn audit_seeds() -> Vec<Seed> {

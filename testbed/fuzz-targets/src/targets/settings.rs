@@ -153,36 +153,7 @@ fn settings_seeds() -> Vec<Seed> {
 }
 
 fn scenarios_seeds() -> Vec<Seed> {
-    let small = r#"version = 1
-name = "small"
-seed = 7
-[network]
-kind = "star"
-hosts = 4
-gpus = 2
-gbps = 10
-[placement]
-policy = "spread"
-server_gpus = 0
-[models.tiny]
-bytes = 1000
-compute_s = "1/3"
-[[jobs]]
-id = "a"
-model = "tiny"
-arch = "ring"
-workers = 3
-iterations = 2
-[[jobs]]
-id = "b"
-bytes = 50
-compute_s = 0.5
-arch = "ps"
-workers = 2
-servers = 2
-iterations = 1
-arrival_s = 1.5
-"#;
+    let small = include_str!("../../../scenario/src/tests/small.toml");
     let json = r#"{"version":1,"name":"j","network":{"kind":"star","hosts":2,"gbps":1},"jobs":[{"id":"a","bytes":50,"compute_s":0.5,
 "arch":"ring","workers":2,"iterations":1}],"faults":[{"at_s":1,"kind":"daemon-stop","target":"h0","for_s":0.1}]}"#;
     vec![Seed::of(0, "small", small), Seed::of(1, "json", json)]

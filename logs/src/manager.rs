@@ -1,8 +1,9 @@
 //! What the service manager is told: ready, alive, reloading, ending, and how it goes in one line.
 //!
 //! Telling never waits. Who keeps the other end may be busy, as a manager is that reads its own configuration again, or hang; the
-//! socket is full then, and the loop that decides must not stand still for that: orders would run out. A sign of life that does
-//! not fit is left away, since the next one says the same; what is said once is said again until it fits.
+//! socket is full then, and the loop that decides must not stand still for that, nor the thread that serves tables: orders would run
+//! out. A sign of life that does not fit is left away, since the next one says the same; what is said once is said again until it
+//! fits.
 
 use std::collections::VecDeque;
 use std::ffi::OsStr;
@@ -11,7 +12,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-use sd_notify::NotifyState;
+pub use sd_notify::NotifyState;
 
 /// Where a service manager says that it listens.
 const VARIABLE: &str = "NOTIFY_SOCKET";
@@ -35,17 +36,22 @@ impl ServiceManager {
     /// Tells it, now or as soon as there is room and something is told again.
     pub fn tell(&mut self, state: &NotifyState<'_>) {
         let perishable = matches!(state, NotifyState::Watchdog | NotifyState::Status(_));
-        while let Some(word) = self.owed.front() {
-            if !self.send(word) {
-                break;
-            }
-            self.owed.pop_front();
-        }
         let word = format!("{state}\n");
-        let sent = self.owed.is_empty() && self.send(&word);
+        let sent = self.settle() && self.send(&word);
         if !sent && !perishable && self.owed.len() < MAX_OWED {
             self.owed.push_back(word);
         }
+    }
+
+    /// Says what is owed, as far as there is room. True: nothing is owed any more.
+    pub fn settle(&mut self) -> bool {
+        while let Some(word) = self.owed.front() {
+            if !self.send(word) {
+                return false;
+            }
+            self.owed.pop_front();
+        }
+        true
     }
 
     /// False: there is no room. Where nobody listens any more nothing is owed.
@@ -92,10 +98,12 @@ mod tests {
         (0..10_000).for_each(|_| manager.tell(&NotifyState::Watchdog));
         manager.tell(&NotifyState::Reloading);
         manager.tell(&NotifyState::Ready);
+        assert!(!manager.settle(), "there is no room");
         let first = heard(&listener);
         assert!(first.len() < 10_000 && first.iter().all(|word| word == "WATCHDOG=1"), "{} words", first.len());
         manager.tell(&NotifyState::Watchdog);
         assert_eq!(heard(&listener), ["RELOADING=1", "READY=1", "WATCHDOG=1"], "in order");
+        assert!(manager.settle());
         // One that is gone is owed nothing.
         drop(listener);
         (0..100).for_each(|_| manager.tell(&NotifyState::Ready));
