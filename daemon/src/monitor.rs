@@ -350,7 +350,7 @@ impl Monitor {
 
     /// Do the processes of this connection's job count what they receive?
     pub fn counts(&self, socket: &sockets::Socket) -> bool {
-        let process = socket.process.as_ref().and_then(|key| self.processes.get(key));
+        let process = socket.process().and_then(|key| self.processes.get(&key));
         process.is_some_and(|process| process.received().is_some())
     }
 
@@ -400,10 +400,10 @@ impl Monitor {
         self.crowd.left(key);
         let Some(process) = self.processes.remove(&key) else { return };
         self.received_before = self.received_before.plus(process.received().unwrap_or_default());
-        for socket in self.sockets.of_mut(key) {
+        self.sockets.each_of(key, |socket| {
             out.extend(socket.told.take().map(|spec| Event::FlowClosed(spec.flow)));
-            socket.process = None;
-        }
+        });
+        self.sockets.disown(key);
         if let Some(job) = self.jobs.get_mut(&process.job) {
             job.processes.remove(&key);
             job.in_round.remove(&key);

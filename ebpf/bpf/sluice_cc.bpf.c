@@ -278,6 +278,8 @@ int set_state(__u64 *ctx)
 	__u32 index = flow->index;
 	struct sluice_stat *row;
 	struct sluice_cfg *cfg;
+	enum order_state says;
+	struct order last;
 	__u64 order, now;
 	bool surplus;
 
@@ -287,13 +289,21 @@ int set_state(__u64 *ctx)
 	row = bpf_map_lookup_elem(&sluice_stat, &index);
 	if (!cfg || !row)
 		return 0;
+	now = bpf_ktime_get_ns();
+	last = (struct order){ flow->rate, flow->expiry, 0, 0 };
+	says = read_order(cfg, index, flow->gen, now, &last);
+	if (says == ORDER_RELEASE || now > last.expiry || row->gen != flow->gen) {
+		/* Nothing comes back that would do it, and may not for long: ordinary TCP goes on from here, with a segment. */
+		hand_over(tp, flow, cfg, says == ORDER_RELEASE ? SLUICE_EVENT_RELEASED : SLUICE_EVENT_EXPIRED);
+		tp->snd_cwnd = in_flight(tp) + 1;
+		return 0;
+	}
 	/*
 	 * A retransmission time-out: a whole window was lost, or the last segments of a round, which nothing followed that
 	 * would have told of their loss. The second within a second means the former: go on with half the rate, or what was
 	 * delivered if that is more, for with the old one the same would be lost again.
 	 */
 	order = clamp_rate(cfg, flow->rate);
-	now = bpf_ktime_get_ns();
 	surplus = row->surplus.extra > order / 8;
 	row->surplus.extra = 0;
 	if (surplus || now - flow->cap_ns > 1000 * MILLISECOND) {

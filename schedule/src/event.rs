@@ -35,7 +35,7 @@ pub enum Pattern {
 }
 
 /// The part a flow plays in its job.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Role {
     /// Not known: no dependencies.
     #[default]

@@ -10,6 +10,7 @@
 mod bare;
 mod canary;
 pub mod figure;
+mod given_back;
 pub mod ground;
 mod inventory;
 mod mounts;

@@ -57,10 +57,14 @@ impl Core {
         self.judge_clock(now);
         self.judge_holders(now);
         let unix = now.wall.0;
+        // The kernel is not asked for more rows than there are, nor for more than a user may have: it counts those that the
+        // daemon did not know of.
         let full = self.datapath.counters().table_full;
-        let text = || format!("sockets found no free row, {full} times in all");
         let lately = self.growths.table_full.lately(now, full);
-        self.conditions.hold(unix, ConditionCode::FlowTableFull, "", lately.then(text));
+        let crowded = self.monitor.sockets.iter().filter(|socket| socket.crowded_out).count();
+        let text =
+            || format!("{crowded} flows find no place in the table; sockets found no free row {full} times in all");
+        self.conditions.hold(unix, ConditionCode::FlowTableFull, "", (lately || crowded > 0).then(text));
         let guarded = self.monitor.sockets.iter().filter(|socket| socket.stats.loss_guard).count();
         let text = || format!("{guarded} flows lose segments and are held at what they deliver");
         self.conditions.hold(unix, ConditionCode::LossGuard, "", (guarded > 0).then(text));

@@ -277,6 +277,27 @@ fn a_full_table_and_foreign_hands_are_said_for_a_minute() {
     assert_eq!(said(&star), [false; 2], "what was a minute ago is no trouble of now");
 }
 
+/// The daemon asks the kernel for no row that it knows not to be there, so that the kernel counts nothing.
+///
+/// Promises: P-28
+#[test]
+fn flows_without_a_place_are_said_as_long_as_there_are_any() {
+    use crate::conditions::ConditionCode::FlowTableFull;
+    let mut star = Star::new(vec![Site::new(0, 1, "a")]);
+    let said = |star: &Star| star.sites[0].core.conditions.holds(FlowTableFull);
+    star.run(0, 300);
+    assert!(!said(&star));
+    let crowd = |star: &mut Star, out| star.sites[0].core.monitor.sockets.iter_mut().for_each(|s| s.crowded_out = out);
+    crowd(&mut star, true);
+    star.run(300, 400);
+    assert!(said(&star));
+    star.run(61_000, 61_200);
+    assert!(said(&star), "a minute later they are plain still");
+    crowd(&mut star, false);
+    star.run(61_200, 61_400);
+    assert!(!said(&star));
+}
+
 #[test]
 fn namespaces_that_may_not_be_entered_are_said_while_that_is_so() {
     use crate::monitor::namespaces::Uncovered;

@@ -1,5 +1,6 @@
 //! Every metric of `sluiced`: name, type, labels, sentence, and how to read it from a snapshot.
 
+use sluice_wire::snapshot::counters::bounds;
 use sluice_wire::snapshot::{
     Backend, ConditionCode, Flow, FlowState, JobPattern, Label, Link, Mode, PathSource, SwitchState, SwitchStatus, View,
 };
@@ -31,8 +32,8 @@ pub const FAMILIES: &[Family] = &[
     family!(Gauge, "sluice_slot_length_seconds", [], "Length of a slot.", |s, o| o.one(seconds(s.snapshot.clock.slot_length_ns))),
     family!(Counter, "sluice_slots_total", [], "Slots begun.", |s, o| o.one(s.snapshot.counters.slots as f64)),
     by_label!("sluice_slots_missed_total", "reason", "Slots without a decision in time.", "late": slots_late, "stopped": slots_stopped, "clock": slots_clock),
-    family!(Histogram, "sluice_slot_lateness_seconds", [], "Wake-up after the slot's edge.", |s, o| o.histogram(&[], &s.snapshot.counters.lateness_s)),
-    family!(Histogram, "sluice_decision_duration_seconds", [], "One host decision.", |s, o| o.histogram(&[], &s.snapshot.counters.decision_s)),
+    family!(Histogram, "sluice_slot_lateness_seconds", [], "Wake-up after the slot's edge.", |s, o| o.histogram(&[], &s.snapshot.counters.lateness_s.coarser(&bounds::LATENESS))),
+    family!(Histogram, "sluice_decision_duration_seconds", [], "One host decision.", |s, o| o.histogram(&[], &s.snapshot.counters.decision_s.coarser(&bounds::DECISION))),
     by_label!("sluice_decisions_total", "trigger", "Decisions by what made them.", "slot": decisions_slot, "start": decisions_start, "end": decisions_end, "demand": decisions_demand, "feedback": decisions_feedback),
     family!(Gauge, "sluice_clock_synchronised", [], "1 if a time service disciplines the clock.", |s, o| o.one(flag(s.snapshot.clock.synchronised))),
     family!(Gauge, "sluice_clock_max_error_seconds", [], "Bound of the clock's error, as the kernel knows it.", |s, o| o.one(seconds(s.snapshot.clock.max_error_ns.unwrap_or(0)))),
@@ -79,7 +80,7 @@ pub const FAMILIES: &[Family] = &[
     family!(Gauge, "sluice_switch_feedback_age_slots", ["switch"], "Slots since its last answer.", |s, o| each_switch(s, |name, w| o.put(&[name], w.age_slots.unwrap_or(0) as f64))),
     family!(Gauge, "sluice_switch_view", ["switch", "state"], "State set: how much its view counts.", |s, o| views(s, o)),
     family!(Counter, "sluice_switch_messages_total", ["switch", "transport", "direction"], "Messages.", |s, o| directions(s, o, |w| (w.sent_messages, w.received_messages))),
-    family!(Histogram, "sluice_switch_exchange_seconds", [], "From announcement to answer, all switches.", |s, o| o.histogram(&[], &s.snapshot.counters.exchange_s)),
+    family!(Histogram, "sluice_switch_exchange_seconds", [], "From announcement to answer, all switches.", |s, o| o.histogram(&[], &s.snapshot.counters.exchange_s.coarser(&bounds::EXCHANGE))),
     by_label!("sluice_switch_datagrams_total", "kind", "Datagrams, where a switch is spoken to by udp.", "sent": datagrams_sent, "repeated": datagrams_repeated, "answered": datagrams_answered, "lost": datagrams_lost, "unexpected": datagrams_unexpected),
     family!(Counter, "sluice_switch_datagrams_guarded_total", [], "Echoes of datagrams that some switch did not count, as of another slot than its own.", |s, o| o.one(s.snapshot.counters.datagrams_guarded as f64)),
     family!(Counter, "sluice_switch_paths_moved_total", [], "In band: flows found on another path, or a switch on it begun anew.", |s, o| o.one(s.snapshot.counters.paths_moved as f64)),

@@ -68,7 +68,7 @@ impl Monitor {
             let Some(process) = self.processes.get_mut(&key) else { continue };
             let (mut sent, mut moved) = (Sent::default(), Bytes::ZERO);
             process.rounds.unseen = true;
-            for socket in self.sockets.of_mut(key) {
+            self.sockets.each_of(key, |socket| {
                 if !process.rounds.active {
                     socket.idle();
                 }
@@ -76,7 +76,7 @@ impl Monitor {
                 sent.queued = sent.queued.plus(socket.stats.queued);
                 moved = moved.plus(socket.take_moved());
                 process.rounds.unseen = false;
-            }
+            });
             process.sight.look(now.mono, process.rounds.unseen);
             let step = process.step(now.mono, sent, moved);
             let ignorings = process.rounds.take_ignorings();
@@ -111,10 +111,10 @@ impl Monitor {
     fn began(&mut self, now: Nanos, key: ProcessKey, demand: Bytes, out: &mut Vec<Event>) {
         let Some(process) = self.processes.get(&key) else { return };
         let id = process.job;
-        for socket in self.sockets.of_mut(key) {
+        self.sockets.each_of(key, |socket| {
             socket.begin(Bytes::ZERO);
             socket.report_again();
-        }
+        });
         let joins = self.jobs.get(&id).is_some_and(|job| !job.in_round.is_empty() && !job.in_round.contains(&key));
         if joins {
             self.split(key, demand, out);
@@ -162,7 +162,7 @@ impl Monitor {
 
     fn ended(&mut self, now: Nanos, key: ProcessKey, out: &mut Vec<Event>) {
         let exact = self.processes.get(&key).is_some_and(|process| process.rounds.exact);
-        for socket in self.sockets.of_mut(key) {
+        self.sockets.each_of(key, |socket| {
             if exact {
                 socket.end_exactly()
             } else {
@@ -171,7 +171,7 @@ impl Monitor {
             if socket.told.is_some() {
                 out.push(Event::DemandChanged { flow: socket.flow, demand: socket.demand });
             }
-        }
+        });
         let Some(id) = self.processes.get(&key).map(|process| process.job) else { return };
         let over = |key: &ProcessKey| self.processes.get(key).is_none_or(|process| !process.rounds.active);
         if let Some(job) = self.jobs.get_mut(&id)
@@ -193,7 +193,10 @@ fn guess(sockets: &mut Sockets, key: ProcessKey) -> Vec<Event> {
     let most = |socket: &Socket| seen(socket).max(socket.last_round);
     let words = few_words(sockets.of(key).filter(told).map(most).max());
     let mut changed = Vec::new();
-    for socket in sockets.of_mut(key).filter(|socket| socket.told.is_some()) {
+    sockets.each_of(key, |socket| {
+        if socket.told.is_none() {
+            return;
+        }
         let before = socket.demand;
         let seen = seen(socket);
         socket.demand = match () {
@@ -205,7 +208,7 @@ fn guess(sockets: &mut Sockets, key: ProcessKey) -> Vec<Event> {
         if socket.demand != before {
             changed.push(Event::DemandChanged { flow: socket.flow, demand: socket.demand });
         }
-    }
+    });
     changed
 }
 
@@ -226,8 +229,9 @@ fn shares(sockets: &mut Sockets, key: ProcessKey, demand: Bytes, plan_parts: u64
     let carried = |socket: &Socket| if socket.last_round < words { 0 } else { socket.last_round.0 };
     let total = sockets.of(key).filter(told).fold(0_u64, |sum, socket| sum.saturating_add(carried(socket)));
     let by_history = total > 0 && sockets.of(key).filter(told).all(|socket| socket.rounds > 0);
-    for socket in sockets.of_mut(key).filter(|socket| socket.told.is_some()) {
-        let planned = socket.told.as_ref().map_or(0, |spec| spec.share.parts());
+    sockets.each_of(key, |socket| {
+        let Some(spec) = &socket.told else { return };
+        let planned = spec.share.parts();
         let share = if plan_parts > 0 {
             u128::from(demand.0) * u128::from(planned) / u128::from(plan_parts)
         } else if by_history {
@@ -236,5 +240,5 @@ fn shares(sockets: &mut Sockets, key: ProcessKey, demand: Bytes, plan_parts: u64
             u128::from(demand.0 / count.max(1))
         };
         socket.demand = Bytes(u64::try_from(share).unwrap_or(u64::MAX)).max(socket.delivered());
-    }
+    });
 }

@@ -14,7 +14,7 @@ use sluice_plan::follow::{Lane, Transfer, Transfers};
 use sluice_progress::{PageView, Peer, PeerKind};
 use sluice_schedule::{Arrival, Bytes, FlowId, Nanos, Rate, Role, Share, Term, Terms};
 
-use super::roles::{Connection, one_way};
+use super::roles::{Connection, Kinds};
 use super::tuple::Tuple;
 use crate::fabric::Fabric;
 
@@ -75,11 +75,12 @@ impl Lanes {
     /// known, and taken to be the plan's. `None`: the page does not say which rank it is.
     pub fn connections(&self, view: &PageView, fabric: &Fabric, round: Bytes) -> Option<Vec<Connection>> {
         let own = view.rank?;
+        let kinds = Kinds::of(view);
         let peers: Vec<Side> = view
             .peers
             .iter()
             .filter(|peer| fabric.covers(peer.local.ip(), peer.remote.ip()))
-            .map(|peer| Side::new(self, view, own, peer))
+            .map(|peer| Side::new(self, &kinds, own, peer))
             .collect();
         let count = |way: fn(&Side) -> bool| {
             let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
@@ -129,11 +130,11 @@ struct Side {
 }
 
 impl Side {
-    fn new(lanes: &Lanes, view: &PageView, own: u32, peer: &Peer) -> Side {
+    fn new(lanes: &Lanes, kinds: &Kinds, own: u32, peer: &Peer) -> Side {
         let rank = peer.rank.unwrap_or(u32::MAX);
         let way = |from: u32, to: u32| lanes.between.contains_key(&(from, to));
         let (mut sends, mut receives) = (way(own, rank), way(rank, own));
-        if one_way(view, peer) {
+        if kinds.one_way(peer) {
             if peer.kind == PeerKind::Connected { receives = false } else { sends = false }
         }
         Side { tuple: Tuple::of(peer.local, peer.remote), rank, sends, receives }

@@ -49,7 +49,7 @@ impl Monitor {
                 if !connection.sends {
                     // Before a plan was read, the same connection may have been taken for one that sends.
                     if let Some(socket) = self.sockets.at_mut(place).filter(|_| plan.is_some())
-                        && socket.process == Some(*key)
+                        && socket.process() == Some(*key)
                         && let Some(spec) = socket.told.take()
                     {
                         out.push(Event::FlowClosed(spec.flow));
@@ -85,8 +85,12 @@ impl Monitor {
                 }
                 socket.tenant = Tenant { uid: socket.uid, ..process.tenant };
                 socket.pid = process.pid.unwrap_or(socket.pid);
-                socket.process = Some(*key);
-                claimed.insert(socket.cookie);
+                let cookie = socket.cookie;
+                if socket.process() != Some(*key) {
+                    self.sockets.claim(cookie, Some(*key));
+                }
+                claimed.insert(cookie);
+                let Some(socket) = self.sockets.at_mut(place) else { continue };
                 self.uncaptured += usize::from(socket.row.is_none());
                 if now < socket.plain_until {
                     continue;
@@ -133,11 +137,13 @@ impl Monitor {
             }
         }
         // What its process no longer has, and no row tells the end of.
+        let mut left = Vec::new();
         for socket in self.sockets.iter_mut().filter(|socket| socket.row.is_none() && !claimed.contains(&socket.cookie))
         {
-            socket.process = None;
+            left.extend(socket.process().map(|_| socket.cookie));
             out.extend(socket.told.take().map(|spec| Event::FlowClosed(spec.flow)));
         }
+        left.into_iter().for_each(|cookie| self.sockets.claim(cookie, None));
         for ((pid, netns), tuples) in unknown {
             self.discovery.ask(now, pid, netns, tuples);
         }

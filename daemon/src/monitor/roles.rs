@@ -3,7 +3,8 @@
 //! A process lists its connections in its page; the flow *out* of each and the flow *into* it are both known by their
 //! 4-tuple. Trees are taken to be numbered from the root, so a peer of lower rank is the parent.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
 
 use sluice_progress::{PageView, Pattern as PagePattern, Peer, PeerKind, Role as PageRole};
 use sluice_schedule::graph::{Leg, PlanFlows, fill, ring_lead, watches};
@@ -60,6 +61,8 @@ pub fn connections(view: &PageView, fabric: &Fabric, round: Bytes) -> Vec<Connec
     let abroad = |peer: &&Peer| fabric.covers(peer.local.ip(), peer.remote.ip());
     let peers: Vec<&Peer> = view.peers.iter().filter(abroad).collect();
     let any_next = peers.iter().any(|peer| ring_out(view, peer));
+    let kinds = Kinds::of(view);
+    let (mut lanes_out, mut lanes_in) = (LaneCounts::new(), LaneCounts::new());
     let (mut outgoing, mut incoming, mut all) = (Vec::new(), Vec::new(), Vec::new());
     for peer in peers {
         let tuple = Tuple::of(peer.local, peer.remote);
@@ -69,20 +72,18 @@ pub fn connections(view: &PageView, fabric: &Fabric, round: Bytes) -> Vec<Connec
             PagePattern::Tree => tree(view, peer),
             _ => Ways { out: Some(Role::Plain), back: Some(Role::Plain) },
         };
-        if one_way(view, peer) {
+        if kinds.one_way(peer) {
             // Two connections to the same peer: who connected sends on it.
             if peer.kind == PeerKind::Connected { back = None } else { out = None }
         }
         let rank = peer.rank.unwrap_or(u32::MAX);
-        let lane =
-            |role: Role, list: &[Leg]| list.iter().filter(|leg| leg.peer == rank && leg.role == role).count() as u32;
         if let Some(role) = back {
             let flow = tuple.incoming(fabric.host_of(peer.remote.ip()));
-            incoming.push(Leg { flow, role, lane: lane(role, &incoming), peer: rank });
+            incoming.push(Leg { flow, role, lane: next_lane(&mut lanes_in, rank, role), peer: rank });
         }
         if let Some(role) = out {
             let flow = tuple.outgoing(fabric.host);
-            outgoing.push(Leg { flow, role, lane: lane(role, &outgoing), peer: rank });
+            outgoing.push(Leg { flow, role, lane: next_lane(&mut lanes_out, rank, role), peer: rank });
         }
         let role = out.unwrap_or_default();
         all.push(Connection { sends: out.is_some(), role, ..Connection::silent(tuple) });
@@ -102,12 +103,12 @@ pub fn planned(view: &PageView, fabric: &Fabric, round: Bytes, plan: &PlanFlows)
     let abroad = |peer: &&Peer| fabric.covers(peer.local.ip(), peer.remote.ip());
     let whole = parts_of(plan, own);
     let (mut outgoing, mut incoming) = (BTreeMap::<u32, u64>::new(), BTreeMap::<u32, Vec<FlowId>>::new());
-    let mut found = Vec::new();
+    let (kinds, mut found) = (Kinds::of(view), Vec::new());
     for peer in view.peers.iter().filter(abroad) {
         let tuple = Tuple::of(peer.local, peer.remote);
         let of = |from: Option<u32>, to: Option<u32>| from.zip(to).and_then(|(from, to)| plan.flow(from, to));
         let (mut out, mut back) = (of(Some(own), peer.rank), of(peer.rank, Some(own)));
-        if one_way(view, peer) {
+        if kinds.one_way(peer) {
             if peer.kind == PeerKind::Connected { back = None } else { out = None }
         }
         let rank = peer.rank.unwrap_or(u32::MAX);
@@ -143,15 +144,65 @@ pub fn parts_of(plan: &PlanFlows, own: u32) -> u64 {
     plan.of(own).map(|flow| plan.share(flow).parts()).sum()
 }
 
-/// Does the page list connections of both kinds to this peer's process? Then each carries tensors one way only, as
-/// with NCCL and PS-Lite; a single one carries them both ways, as with Gloo.
-pub fn one_way(view: &PageView, peer: &Peer) -> bool {
-    let same = |other: &&Peer| match (other.rank, peer.rank) {
-        (Some(a), Some(b)) => a == b,
-        _ => other.remote.ip() == peer.remote.ip(),
-    };
-    let has = |kind: PeerKind| view.peers.iter().filter(same).any(|other| other.kind == kind);
-    peer.kind != PeerKind::Unknown && has(PeerKind::Connected) && has(PeerKind::Accepted)
+/// How many connections there are so far to each rank in each role.
+type LaneCounts = BTreeMap<(u32, Role), u32>;
+
+/// Which of several connections to the same rank this one is.
+fn next_lane(lanes: &mut LaneCounts, rank: u32, role: Role) -> u32 {
+    let next = lanes.entry((rank, role)).or_default();
+    *next += 1;
+    *next - 1
+}
+
+/// Who connected: both, on different connections, or one side only.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sides {
+    connected: bool,
+    accepted: bool,
+}
+
+impl Sides {
+    fn add(&mut self, kind: PeerKind) {
+        self.connected |= kind == PeerKind::Connected;
+        self.accepted |= kind == PeerKind::Accepted;
+    }
+}
+
+/// Of all connections of a page, who made those to each process: to a rank, or where it has none to an address. Counted once,
+/// for a page or a process may have thousands.
+#[derive(Clone, Debug, Default)]
+pub struct Kinds {
+    of_rank: HashMap<u32, Sides>,
+    of_address: HashMap<IpAddr, Sides>,
+    /// Those without a rank alone.
+    unranked: HashMap<IpAddr, Sides>,
+}
+
+impl Kinds {
+    /// Those of a page.
+    pub fn of(view: &PageView) -> Kinds {
+        let mut kinds = Kinds::default();
+        for peer in &view.peers {
+            let address = peer.remote.ip();
+            match peer.rank {
+                Some(rank) => kinds.of_rank.entry(rank).or_default().add(peer.kind),
+                None => kinds.unranked.entry(address).or_default().add(peer.kind),
+            }
+            kinds.of_address.entry(address).or_default().add(peer.kind);
+        }
+        kinds
+    }
+
+    /// Does the page list connections of both kinds to this peer's process? Then each carries tensors one way only, as
+    /// with NCCL and PS-Lite; a single one carries them both ways, as with Gloo.
+    pub fn one_way(&self, peer: &Peer) -> bool {
+        let (own, others) = match peer.rank {
+            Some(rank) => (self.of_rank.get(&rank), self.unranked.get(&peer.remote.ip())),
+            None => (self.of_address.get(&peer.remote.ip()), None),
+        };
+        let has = |side: fn(&Sides) -> bool| own.is_some_and(side) || others.is_some_and(side);
+        peer.kind != PeerKind::Unknown && has(|sides| sides.connected) && has(|sides| sides.accepted)
+    }
 }
 
 /// A rank's own chunk of a ring all-reduce: it sends 2(n−1) chunks in a round.
@@ -205,5 +256,68 @@ fn tree(view: &PageView, peer: &Peer) -> Ways {
         (Some(own), Some(other)) if other < own => Ways { out: Some(Role::Reduce), back: Some(Role::Spread) },
         (Some(own), Some(other)) if other > own => Ways { out: Some(Role::Spread), back: Some(Role::Reduce) },
         _ => Ways { out: Some(Role::Plain), back: None },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use sluice_schedule::Nanos;
+
+    use super::*;
+    use crate::testing::{at, config, fabric};
+
+    fn peer(rank: Option<u32>, kind: PeerKind, host: usize, port: u16) -> Peer {
+        Peer { rank, kind, local: at(0, port), remote: at(host, 5000), cookie: 0, tx_bytes: 0 }
+    }
+
+    fn any_peer() -> impl Strategy<Value = Peer> {
+        let kinds = [PeerKind::Connected, PeerKind::Accepted, PeerKind::Unknown];
+        (prop::option::of(0..3_u32), prop::sample::select(kinds.to_vec()), 1..4_usize, 4000..4100_u16)
+            .prop_map(|(rank, kind, host, port)| peer(rank, kind, host, port))
+    }
+
+    proptest! {
+        #[test]
+        fn connections_that_go_one_way_are_those_of_the_rule(peers in prop::collection::vec(any_peer(), 0..12)) {
+            let view = PageView { peers, ..PageView::default() };
+            let kinds = Kinds::of(&view);
+            for peer in &view.peers {
+                let same = |other: &&Peer| match (other.rank, peer.rank) {
+                    (Some(a), Some(b)) => a == b,
+                    _ => other.remote.ip() == peer.remote.ip(),
+                };
+                let has = |kind: PeerKind| view.peers.iter().filter(same).any(|other| other.kind == kind);
+                let said = peer.kind != PeerKind::Unknown && has(PeerKind::Connected) && has(PeerKind::Accepted);
+                prop_assert_eq!(kinds.one_way(peer), said);
+            }
+        }
+    }
+
+    #[test]
+    fn parallel_connections_to_a_rank_are_lanes_in_their_order() {
+        let mut lanes = LaneCounts::new();
+        let mut next = |rank, role| next_lane(&mut lanes, rank, role);
+        let seen = [next(1, Role::Plain), next(1, Role::Plain), next(1, Role::Reduce), next(2, Role::Plain)];
+        assert_eq!(seen, [0, 1, 0, 0]);
+    }
+
+    /// A look at all connections of a process comes with every slot while one of them waits to be captured: with what grows as
+    /// their square, orders of a process of some thousands would run out.
+    #[test]
+    fn eight_times_the_connections_take_about_eight_times_as_long() {
+        let fabric = fabric(0, &config(0, true));
+        let took = |count: u16| {
+            let peers = (0..count).map(|n| peer(None, PeerKind::Connected, 1, 4000 + n)).collect();
+            let view = PageView { peers, ..PageView::default() };
+            let once = || {
+                let began = crate::clock::thread_cpu();
+                assert_eq!(connections(&view, &fabric, Bytes(1 << 20)).len(), usize::from(count));
+                crate::clock::thread_cpu().minus(began)
+            };
+            (0..5).map(|_| once()).min().unwrap_or(Nanos::MAX)
+        };
+        let (few, many) = (took(1_000), took(8_000));
+        assert!(many.0 < 32 * few.0, "{few:?} for 1000, {many:?} for 8000");
     }
 }

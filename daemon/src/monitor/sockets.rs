@@ -1,7 +1,7 @@
 //! The sockets of jobs: whose they are, the row that the data path has for each, and what the kernel measured of them. A
 //! socket that runs under its own congestion control has no row, and nothing is measured of it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use sluice_ebpf::{Datapath, FlowStats, NotTaken, Row, SocketEvent, SocketEventKind, Taking};
 use sluice_schedule::{Bytes, FlowId, FlowProgress, FlowSpec, HostId, Nanos, Rate};
@@ -39,8 +39,8 @@ pub struct Socket {
     refusal: Nanos,
     /// The flow this host sends on it.
     pub flow: FlowId,
-    /// The process that uses it, once that is known.
-    pub process: Option<ProcessKey>,
+    /// The process that uses it, once that is known: [`Sockets::claim`].
+    process: Option<ProcessKey>,
     /// Whose places it takes.
     pub tenant: Tenant,
     /// It found no place among the flows of all.
@@ -92,6 +92,8 @@ pub struct Sockets {
     rows: HashMap<u32, u64>,
     places: HashMap<Place, u64>,
     flows: HashMap<FlowId, u64>,
+    /// Those of each process, by cookie: every look asks each process for its own, and there may be hundreds of both.
+    of_process: HashMap<ProcessKey, BTreeSet<u64>>,
     /// The network namespace of the host.
     own: NetNs,
 }
@@ -124,6 +126,10 @@ impl Socket {
     }
     pub fn place(&self) -> Place {
         Place { netns: self.netns, tuple: self.tuple }
+    }
+    /// The process that uses it, once that is known.
+    pub fn process(&self) -> Option<ProcessKey> {
+        self.process
     }
     /// Acknowledged since the round began.
     pub fn delivered(&self) -> Bytes {
@@ -292,6 +298,7 @@ impl Sockets {
 
     /// Forgets a connection; gives the flow that the brain knew.
     pub fn forget(&mut self, cookie: u64) -> Option<FlowId> {
+        self.claim(cookie, None);
         let socket = self.all.remove(&cookie)?;
         let place = socket.place();
         // A later one may have the same addresses.
@@ -394,12 +401,42 @@ impl Sockets {
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Socket> {
         self.all.values_mut()
     }
+    /// Those of one process.
     pub fn of(&self, process: ProcessKey) -> impl Iterator<Item = &Socket> {
-        self.all.values().filter(move |socket| socket.process == Some(process))
+        let cookies = self.of_process.get(&process).into_iter().flatten();
+        cookies.filter_map(|cookie| self.all.get(cookie))
     }
-    /// Those of one process, to change them.
-    pub fn of_mut(&mut self, process: ProcessKey) -> impl Iterator<Item = &mut Socket> {
-        self.all.values_mut().filter(move |socket| socket.process == Some(process))
+    /// Changes those of one process.
+    pub fn each_of(&mut self, process: ProcessKey, mut change: impl FnMut(&mut Socket)) {
+        for cookie in self.of_process.get(&process).into_iter().flatten() {
+            if let Some(socket) = self.all.get_mut(cookie) {
+                change(socket);
+            }
+        }
+    }
+    /// A socket is this process's, or nobody's any more.
+    pub fn claim(&mut self, cookie: u64, process: Option<ProcessKey>) {
+        let Some(socket) = self.all.get_mut(&cookie) else { return };
+        let before = std::mem::replace(&mut socket.process, process);
+        if before == process {
+            return;
+        }
+        if let Some(before) = before
+            && let Some(theirs) = self.of_process.get_mut(&before)
+        {
+            theirs.remove(&cookie);
+            if theirs.is_empty() {
+                self.of_process.remove(&before);
+            }
+        }
+        if let Some(process) = process {
+            self.of_process.entry(process).or_default().insert(cookie);
+        }
+    }
+    /// A process is gone: what was its own is nobody's.
+    pub fn disown(&mut self, process: ProcessKey) {
+        self.each_of(process, |socket| socket.process = None);
+        self.of_process.remove(&process);
     }
     /// How many have a row.
     pub fn rows(&self) -> usize {
@@ -408,28 +445,4 @@ impl Sockets {
 }
 
 #[cfg(test)]
-mod tests {
-    use sluice_schedule::{Term, Terms};
-
-    use super::*;
-
-    #[test]
-    fn the_kernel_is_asked_to_tell_of_the_end_of_every_flow_of_a_plan() {
-        let term = |end| Term { end: Bytes(end), ..Term::default() };
-        let terms = Terms { terms: vec![term(300), term(900)], ..Terms::default() };
-        let told = FlowSpec { terms, ..FlowSpec::default() };
-        let mut socket = Socket { told: Some(told), base: Bytes(1000), demand: Bytes(800), ..Socket::default() };
-        let mut mark = |acked| {
-            socket.stats.acked = Bytes(acked);
-            socket.take_mark()
-        };
-        assert_eq!(mark(1000), Some(Bytes(1300)), "the first flow's end");
-        assert_eq!(mark(1299), None, "asked already");
-        assert_eq!(mark(1300), Some(Bytes(1800)), "the round ends before the second does");
-        assert_eq!(mark(1800), None);
-        assert_eq!(mark(1900), None, "nothing is known of what comes after it");
-        socket.told = None;
-        (socket.base, socket.demand) = (Bytes(2000), Bytes(500));
-        assert_eq!(socket.take_mark(), Some(Bytes(2500)), "without a plan it is the round's");
-    }
-}
+mod tests;

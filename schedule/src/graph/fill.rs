@@ -4,6 +4,8 @@
 //! A process (one rank, or one server) sees its own sockets only, and that is enough: every rule of the table in the
 //! graph's specification names flows that leave the process and flows that enter it.
 
+use std::collections::BTreeMap;
+
 use super::MAX_PREDECESSORS;
 use crate::event::{PredKind, Predecessor, Role};
 use crate::units::{Bytes, FlowId};
@@ -33,7 +35,8 @@ pub fn ring_lead(chunk: Bytes, local_hops: u64) -> Bytes {
 /// out: local aggregation counts as finished when the round begins. A flow that would have more than
 /// 64 keeps those with the lowest ids: it is then bound by fewer, never by wrong ones.
 pub fn fill(outgoing: &[Leg], incoming: &[Leg], lead: Bytes) -> Vec<Vec<Predecessor>> {
-    outgoing.iter().map(|leg| predecessors(leg, incoming, lead)).collect()
+    let entering = Entering::of(incoming);
+    outgoing.iter().map(|leg| entering.predecessors(leg, lead)).collect()
 }
 
 /// The flows that each outgoing flow of one process catches up with and that do not bound it, in the order of `outgoing`:
@@ -41,44 +44,69 @@ pub fn fill(outgoing: &[Leg], incoming: &[Leg], lead: Bytes) -> Vec<Vec<Predeces
 ///
 /// A worker hears of the broadcasts that come to itself, and the progress of the furthest of those is what it looks at.
 pub fn watches(outgoing: &[Leg], incoming: &[Leg]) -> Vec<Vec<FlowId>> {
+    let mut back: BTreeMap<u32, Vec<FlowId>> = BTreeMap::new();
+    for other in incoming.iter().filter(|other| other.role == Role::Broadcast) {
+        back.entry(other.peer).or_default().push(other.flow);
+    }
+    back.values_mut().for_each(in_order);
     let of = |leg: &Leg| {
-        let back =
-            |other: &&Leg| leg.role == Role::Aggregate && other.role == Role::Broadcast && other.peer == leg.peer;
-        let mut flows: Vec<FlowId> = incoming.iter().filter(back).map(|other| other.flow).collect();
-        flows.sort_unstable();
-        flows.dedup();
-        flows.truncate(MAX_PREDECESSORS);
-        flows
+        let flows = back.get(&leg.peer).filter(|_| leg.role == Role::Aggregate);
+        flows.into_iter().flatten().copied().take(MAX_PREDECESSORS).collect()
     };
     outgoing.iter().map(of).collect()
 }
 
-fn predecessors(leg: &Leg, incoming: &[Leg], lead: Bytes) -> Vec<Predecessor> {
-    let with = |role: Role| incoming.iter().filter(move |other| other.role == role && other.flow != leg.flow);
-    let (role, lead) = match leg.role {
-        Role::Plain | Role::Aggregate => return Vec::new(),
-        Role::RingNext => (Role::RingNext, lead),
-        Role::Broadcast => (Role::Aggregate, Bytes::ZERO),
-        Role::Reduce => (Role::Reduce, Bytes::ZERO),
-        // At the root nothing is spread to it: what it spreads is what was reduced into it.
-        Role::Spread if with(Role::Spread).next().is_some() => (Role::Spread, Bytes::ZERO),
-        Role::Spread => (Role::Reduce, Bytes::ZERO),
-    };
-    // Parallel channels run side by side, each fed by its own; but a parameter server adds up all of them.
-    let same_lane = leg.role != Role::Broadcast && with(role).any(|other| other.lane == leg.lane);
-    let fed_by = with(role).filter(|other| !same_lane || other.lane == leg.lane);
-    bounded(fed_by.map(|other| Predecessor { flow: other.flow, kind: PredKind::Pipelined, lead }).collect())
+/// The flows that enter a process, so that those of one role need not be looked for among all: a process may have thousands,
+/// and is looked at in every slot.
+#[derive(Debug, Default)]
+struct Entering {
+    of_role: BTreeMap<Role, Vec<FlowId>>,
+    of_lane: BTreeMap<(Role, u32), Vec<FlowId>>,
 }
 
-fn bounded(mut preds: Vec<Predecessor>) -> Vec<Predecessor> {
-    preds.sort_by_key(|pred| pred.flow);
-    preds.dedup_by_key(|pred| pred.flow);
-    preds.truncate(MAX_PREDECESSORS);
-    preds
+impl Entering {
+    fn of(incoming: &[Leg]) -> Entering {
+        let mut entering = Entering::default();
+        for other in incoming {
+            entering.of_role.entry(other.role).or_default().push(other.flow);
+            entering.of_lane.entry((other.role, other.lane)).or_default().push(other.flow);
+        }
+        entering.of_role.values_mut().chain(entering.of_lane.values_mut()).for_each(in_order);
+        entering
+    }
+
+    fn predecessors(&self, leg: &Leg, lead: Bytes) -> Vec<Predecessor> {
+        let others = |flows: Option<&Vec<FlowId>>| {
+            let flows = flows.into_iter().flatten().filter(|flow| **flow != leg.flow);
+            flows.copied().take(MAX_PREDECESSORS).collect::<Vec<_>>()
+        };
+        let spread = || !others(self.of_role.get(&Role::Spread)).is_empty();
+        let (role, lead) = match leg.role {
+            Role::Plain | Role::Aggregate => return Vec::new(),
+            Role::RingNext => (Role::RingNext, lead),
+            Role::Broadcast => (Role::Aggregate, Bytes::ZERO),
+            Role::Reduce => (Role::Reduce, Bytes::ZERO),
+            // At the root nothing is spread to it: what it spreads is what was reduced into it.
+            Role::Spread if spread() => (Role::Spread, Bytes::ZERO),
+            Role::Spread => (Role::Reduce, Bytes::ZERO),
+        };
+        // Parallel channels run side by side, each fed by its own; but a parameter server adds up all of them.
+        let lane = self.of_lane.get(&(role, leg.lane)).filter(|_| leg.role != Role::Broadcast);
+        let same_lane = others(lane);
+        let fed_by = if same_lane.is_empty() { others(self.of_role.get(&role)) } else { same_lane };
+        fed_by.into_iter().map(|flow| Predecessor { flow, kind: PredKind::Pipelined, lead }).collect()
+    }
+}
+
+fn in_order(flows: &mut Vec<FlowId>) {
+    flows.sort_unstable();
+    flows.dedup();
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn leg(flow: u64, role: Role) -> Leg {
@@ -136,6 +164,63 @@ mod tests {
         // Root: only reduce flows enter it. Leaf: only a spread flow enters it.
         assert_eq!(ids(&fill(&[leg(4, down)], &[leg(1, up), leg(2, up)], Bytes(0))[0]), [1, 2]);
         assert_eq!(fill(&[leg(6, up)], &[leg(4, down)], Bytes(0)), [vec![]]);
+    }
+
+    /// The rules as they are said, flow by flow.
+    fn said(leg: &Leg, incoming: &[Leg], lead: Bytes) -> Vec<Predecessor> {
+        let with = |role: Role| incoming.iter().filter(move |other| other.role == role && other.flow != leg.flow);
+        let (role, lead) = match leg.role {
+            Role::Plain | Role::Aggregate => return Vec::new(),
+            Role::RingNext => (Role::RingNext, lead),
+            Role::Broadcast => (Role::Aggregate, Bytes::ZERO),
+            Role::Reduce => (Role::Reduce, Bytes::ZERO),
+            Role::Spread if with(Role::Spread).next().is_some() => (Role::Spread, Bytes::ZERO),
+            Role::Spread => (Role::Reduce, Bytes::ZERO),
+        };
+        let same_lane = leg.role != Role::Broadcast && with(role).any(|other| other.lane == leg.lane);
+        let fed_by = with(role).filter(|other| !same_lane || other.lane == leg.lane);
+        let mut preds: Vec<Predecessor> =
+            fed_by.map(|other| Predecessor { flow: other.flow, kind: PredKind::Pipelined, lead }).collect();
+        preds.sort_by_key(|pred| pred.flow);
+        preds.dedup();
+        preds.truncate(MAX_PREDECESSORS);
+        preds
+    }
+
+    fn watched(leg: &Leg, incoming: &[Leg]) -> Vec<FlowId> {
+        let back =
+            |other: &&Leg| leg.role == Role::Aggregate && other.role == Role::Broadcast && other.peer == leg.peer;
+        let mut flows: Vec<FlowId> = incoming.iter().filter(back).map(|other| other.flow).collect();
+        in_order(&mut flows);
+        flows.truncate(MAX_PREDECESSORS);
+        flows
+    }
+
+    fn any_leg(flows: u64) -> impl Strategy<Value = Leg> {
+        let roles = [Role::Plain, Role::RingNext, Role::Aggregate, Role::Broadcast, Role::Reduce, Role::Spread];
+        (0..flows, prop::sample::select(roles.to_vec()), 0..3_u32, 0..3_u32).prop_map(|(flow, role, lane, peer)| Leg {
+            flow: FlowId(flow),
+            role,
+            lane,
+            peer,
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn flows_that_are_found_by_role_are_those_of_the_rules(
+            outgoing in prop::collection::vec(any_leg(12), 0..8),
+            incoming in prop_oneof![
+                prop::collection::vec(any_leg(12), 0..24),
+                prop::collection::vec(any_leg(1_000), 150..400),
+            ],
+        ) {
+            let lead = Bytes(7);
+            let expected: Vec<_> = outgoing.iter().map(|leg| said(leg, &incoming, lead)).collect();
+            prop_assert_eq!(fill(&outgoing, &incoming, lead), expected);
+            let expected: Vec<_> = outgoing.iter().map(|leg| watched(leg, &incoming)).collect();
+            prop_assert_eq!(watches(&outgoing, &incoming), expected);
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use sluice_schedule::{Bytes, Nanos, Rate};
 use sluice_wire::snapshot::{ConditionCode, FlowState, Snapshot};
 
+use super::given_back;
 use crate::experiment::Bench;
 use crate::experiment::capacity::queue;
 use crate::experiment::live::{FlowSample, Live};
@@ -269,7 +270,7 @@ impl Stage {
 
     /// The same of what was seen until `to`.
     pub fn released_within(&self, from: u64, to: u64) -> Vec<f64> {
-        released(&self.live.samples, from, to)
+        given_back::released(&given_back::mine(&self.live.samples, from, to), from)
     }
 
     /// Waits until no flow of host 0 is managed.
@@ -325,17 +326,6 @@ pub fn silence_bound(floor: Rate) -> f64 {
     20.0 + 2.0 * 1500.0 * 8e3 / floor.0.max(1) as f64
 }
 
-fn released(samples: &[FlowSample], from: u64, to: u64) -> Vec<f64> {
-    let mine: Vec<&FlowSample> = samples.iter().filter(|s| s.rank == 0 && s.t_ns >= from && s.t_ns <= to).collect();
-    let flows = mine.first().map_or(0, |s| s.flows.len());
-    let last = |flow: usize| {
-        // The first sample after which it is never managed again.
-        let managed = mine.iter().rposition(|s| s.flows.get(flow).is_some_and(|f| f.1));
-        managed.map_or(0.0, |at| ms(from, mine.get(at + 1).or(mine.get(at)).map_or(from, |s| s.t_ns)))
-    };
-    (0..flows).map(last).collect()
-}
-
 /// Payload Mbit/s of the worst 10 ms.
 fn least_bin(samples: &[FlowSample], from: u64, to: u64) -> f64 {
     const BIN: u64 = 10_000_000;
@@ -371,19 +361,6 @@ mod tests {
 
     fn sample(t_ms: u64, flows: &[(u64, bool)]) -> FlowSample {
         FlowSample { t_ns: t_ms * 1_000_000, rank: 0, flows: flows.to_vec() }
-    }
-
-    #[test]
-    fn each_flow_is_released_when_it_is_never_managed_again() {
-        let samples = [
-            sample(10, &[(0, true), (0, true)]),
-            sample(14, &[(0, false), (0, true)]),
-            sample(18, &[(0, true), (0, false)]),
-            sample(22, &[(0, false), (0, false)]),
-        ];
-        assert_eq!(released(&samples, 10_000_000, u64::MAX), [12.0, 8.0]);
-        assert_eq!(released(&samples, 20_000_000, u64::MAX), [0.0, 0.0]);
-        assert!(released(&[], 0, 1).is_empty());
     }
 
     #[test]

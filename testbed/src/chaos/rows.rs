@@ -58,8 +58,8 @@ pub const ROWS: &[Row] = &[
         true,
         [
             "`kill -9` of `sluiced` with 1, 64, 512 flows, each at its floor, on 100 Mbit/s and on 1 Gbit/s",
-            "until a flow is under plain TCP, p99 and last; longest silence of a flow",
-            "≤ 250 ms, ≤ 400 ms; two segments at the floor + 20 ms, or what the same flows show under plain TCP",
+            "flows that an acknowledgement did not give back; until a flow is under plain TCP, p99 and last; longest silence of a flow",
+            "0; ≤ 250 ms, ≤ 400 ms, or three slots and what the same flows wait for an acknowledgement under plain TCP; two segments at the floor + 20 ms, or what they show under plain TCP",
         ],
         110,
         release::killed,
@@ -181,7 +181,7 @@ pub const ROWS: &[Row] = &[
         [
             "4096 rows taken and 200 flows more; then the peers of 500 vanish",
             "rows in use; flows that do not move; until the orphans' rows are free",
-            "≤ 4096; 0; ≤ 60 s of silence and a look",
+            "≤ 4096; as many as under plain TCP; ≤ 60 s of silence and a look",
         ],
         150,
         tables::full,

@@ -5,13 +5,14 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddrV4, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::socket::{getsockopt, sockopt};
 
+use super::inventory;
 use crate::fabric::{FabricError, NetNs};
 use crate::run::RunError;
 use crate::sys;
@@ -23,6 +24,8 @@ pub const TOLD: &str = "[capture]\nports = [\"7790\"]\nthreshold_bytes = 0\n";
 const WRITE: usize = 8 << 10;
 const STACK: usize = 256 << 10;
 const PAUSE: Duration = Duration::from_millis(1);
+/// For all of them to be accepted.
+const ACCEPTED: Duration = Duration::from_secs(10);
 
 /// Connections that send all the time, in turns; dropping it closes them.
 #[derive(Debug)]
@@ -31,14 +34,22 @@ pub struct Streams {
     pub sockets: Vec<TcpStream>,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
-    received: Arc<AtomicU64>,
+    taken: Arc<Taken>,
 }
 
-/// Lets this process have so many descriptors, if it may.
+/// What the receiving end has so far.
+#[derive(Debug, Default)]
+struct Taken {
+    connections: AtomicUsize,
+    bytes: AtomicU64,
+}
+
+/// Lets this process have so many descriptors more than it has, if it may.
 ///
 /// # Errors
 /// The machine allows fewer.
-pub fn allow_descriptors(wanted: u64) -> Result<(), RunError> {
+pub fn allow_descriptors(more: u64) -> Result<(), RunError> {
+    let wanted = inventory::descriptors(std::process::id()).unwrap_or(0) as u64 + more;
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).map_err(|e| RunError::io("reading a limit")(e.into()))?;
     if soft >= wanted {
         return Ok(());
@@ -53,15 +64,17 @@ impl Streams {
     /// # Errors
     /// The port is taken, a connection is refused, or there is no thread to be had.
     pub fn open(from: &NetNs, to: &NetNs, address: Ipv4Addr, port: u16, count: usize) -> Result<Streams, RunError> {
-        allow_descriptors(2 * count as u64 + 1024)?;
+        // Both ends of each, and the sending one twice.
+        allow_descriptors(3 * count as u64 + 1024)?;
         let listener = to.run(move || TcpListener::bind((address, port)))?;
         let listener = listener.map_err(FabricError::io("listening for streams"))?;
         listener.set_nonblocking(true).map_err(FabricError::io("listening for streams"))?;
         let mut streams =
-            Streams { sockets: Vec::new(), stop: Arc::default(), threads: Vec::new(), received: Arc::default() };
-        let (stop, received) = (Arc::clone(&streams.stop), Arc::clone(&streams.received));
-        streams.threads.push(to.thread("stream-sink", move || sink(&listener, &stop, &received))?);
+            Streams { sockets: Vec::new(), stop: Arc::default(), threads: Vec::new(), taken: Arc::default() };
+        let (stop, taken) = (Arc::clone(&streams.stop), Arc::clone(&streams.taken));
+        streams.threads.push(to.thread("stream-sink", move || sink(&listener, &stop, &taken))?);
         streams.add(from, SocketAddrV4::new(address, port), count)?;
+        streams.accepted(count)?;
         let writers = streams.sockets.iter().map(TcpStream::try_clone).collect::<std::io::Result<Vec<_>>>();
         let writers = writers.map_err(RunError::io("copying a socket"))?;
         let stop = Arc::clone(&streams.stop);
@@ -82,9 +95,25 @@ impl Streams {
         Ok(())
     }
 
+    /// Waits until so many have been accepted: one that nobody reads from stands still, whoever paces it.
+    ///
+    /// # Errors
+    /// They have not been within ten seconds.
+    pub fn accepted(&self, count: usize) -> Result<(), RunError> {
+        let end = Instant::now() + ACCEPTED;
+        while self.taken.connections.load(Ordering::Relaxed) < count {
+            if Instant::now() > end {
+                let taken = self.taken.connections.load(Ordering::Relaxed);
+                return Err(RunError::Plan(format!("{taken} of {count} streams were accepted within {ACCEPTED:?}")));
+            }
+            std::thread::sleep(PAUSE);
+        }
+        Ok(())
+    }
+
     /// Bytes that have arrived on all of them.
     pub fn received(&self) -> u64 {
-        self.received.load(Ordering::Relaxed)
+        self.taken.bytes.load(Ordering::Relaxed)
     }
 
     /// Bytes acknowledged on each.
@@ -118,13 +147,14 @@ impl Drop for Streams {
 }
 
 /// Accepts and reads, all connections on one thread.
-fn sink(listener: &TcpListener, stop: &AtomicBool, received: &AtomicU64) {
+fn sink(listener: &TcpListener, stop: &AtomicBool, taken: &Taken) {
     let mut open: Vec<TcpStream> = Vec::new();
     let mut buffer = vec![0; STACK];
     while !stop.load(Ordering::Relaxed) {
         while let Ok((stream, _)) = listener.accept() {
             if stream.set_nonblocking(true).is_ok() {
                 open.push(stream);
+                taken.connections.fetch_add(1, Ordering::Relaxed);
             }
         }
         let mut moved = false;
@@ -132,7 +162,7 @@ fn sink(listener: &TcpListener, stop: &AtomicBool, received: &AtomicU64) {
             Ok(0) => false,
             Ok(read) => {
                 moved = true;
-                received.fetch_add(read as u64, Ordering::Relaxed);
+                taken.bytes.fetch_add(read as u64, Ordering::Relaxed);
                 true
             }
             Err(error) => matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),

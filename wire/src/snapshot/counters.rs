@@ -7,18 +7,30 @@ use sluice_identity::Reason;
 
 /// Upper bounds of buckets, in the unit of the field.
 pub mod bounds {
-    /// Seconds after a slot's edge.
-    pub(super) const LATENESS: [f64; 9] = [0.0001, 0.0003, 0.001, 0.002, 0.005, 0.01, 0.02, 0.04, 0.06];
-    /// Seconds of one decision.
-    pub(super) const DECISION: [f64; 10] =
-        [0.00001, 0.00002, 0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01];
+    /// Seconds after a slot's edge, as `/metrics` has them.
+    pub const LATENESS: [f64; 9] = [0.0001, 0.0003, 0.001, 0.002, 0.005, 0.01, 0.02, 0.04, 0.06];
+    /// Seconds of one decision, as `/metrics` has them.
+    pub const DECISION: [f64; 10] = [0.00001, 0.00002, 0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01];
+    /// Seconds from 10 µs to a second, each at most an eighth above the one before, so that a quantile may be compared with
+    /// another one. All of [`LATENESS`], [`DECISION`] and [`EXCHANGE`] are among them.
+    pub(super) fn fine() -> Vec<f64> {
+        // From one of 1, 2, 5 to the next in so many equal steps.
+        let parts = [(1, 2, 8), (2, 5, 12), (5, 10, 10)];
+        let decades = [10_000_u64, 100_000, 1_000_000, 10_000_000, 100_000_000].into_iter();
+        let ns = decades.flat_map(|decade| {
+            parts.into_iter().flat_map(move |(low, high, steps)| {
+                (0..steps).map(move |step| decade * low + decade * (high - low) * step / steps)
+            })
+        });
+        ns.chain([1_000_000_000]).map(|ns| ns as f64 / 1e9).collect()
+    }
     /// Bytes per second of one flow.
     pub(super) const FLOW_RATE: [f64; 11] = [1e6, 3e6, 1e7, 3e7, 1e8, 3e8, 1e9, 3e9, 1e10, 3e10, 1e11];
     /// |delivered − ordered| / ordered.
     pub(super) const ORDER_ERROR: [f64; 9] = [0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0];
     /// Seconds of one round.
     pub(super) const ROUND: [f64; 12] = [0.01, 0.03, 0.1, 0.2, 0.4, 0.8, 1.5, 3.0, 6.0, 12.0, 30.0, 60.0];
-    /// Seconds from announcement to answer.
+    /// Seconds from announcement to answer, as `/metrics` has them.
     pub const EXCHANGE: [f64; 11] = [0.0001, 0.0003, 0.001, 0.002, 0.005, 0.01, 0.03, 0.06, 0.1, 0.3, 1.0];
 }
 
@@ -57,6 +69,20 @@ impl Histogram {
             *count = count.saturating_add(1);
             self.sum += value;
         }
+    }
+
+    /// The same observations in wider buckets: those of `bounds` that are bounds of its own.
+    #[must_use]
+    pub fn coarser(&self, bounds: &[f64]) -> Histogram {
+        let mut wide = Histogram { sum: self.sum, ..Histogram::new(bounds) };
+        let own = self.bounds.iter().copied().chain(std::iter::once(f64::INFINITY));
+        for (own, count) in own.zip(&self.counts) {
+            let bucket = wide.bounds.partition_point(|&bound| bound < own);
+            if let Some(into) = wide.counts.get_mut(bucket) {
+                *into = into.saturating_add(*count);
+            }
+        }
+        wide
     }
 
     /// How many observations there were.
@@ -107,9 +133,9 @@ counters! {
     /// Slots left out because the clock stepped.
     slots_clock: u64 = 0,
     /// Wake-ups after the edge.
-    lateness_s: Histogram = Histogram::new(&bounds::LATENESS),
+    lateness_s: Histogram = Histogram::new(&bounds::fine()),
     /// Time each decision took, in seconds.
-    decision_s: Histogram = Histogram::new(&bounds::DECISION),
+    decision_s: Histogram = Histogram::new(&bounds::fine()),
     /// Decisions at a slot's edge.
     decisions_slot: u64 = 0,
     /// Decisions because a round began.
@@ -173,7 +199,7 @@ counters! {
     /// Rounds of all jobs.
     round_s: Histogram = Histogram::new(&bounds::ROUND),
     /// Time from announcement to answer, all switches.
-    exchange_s: Histogram = Histogram::new(&bounds::EXCHANGE),
+    exchange_s: Histogram = Histogram::new(&bounds::fine()),
     /// Announcements refused: for a slot too far from the holder's.
     rejects_slot_guard: u64 = 0,
     /// Announcements refused: older than one that was applied.
@@ -295,6 +321,21 @@ mod tests {
         assert_eq!((histogram.count(), histogram.sum), (5, 6.0));
         assert_eq!((histogram.quantile(0.5), histogram.quantile(0.99)), (Some(1.0), Some(2.0)));
         assert_eq!(Histogram::new(&[1.0]).quantile(0.5), None);
+    }
+
+    #[test]
+    fn fine_buckets_are_close_together_and_add_up_to_those_of_metrics() {
+        let fine = bounds::fine();
+        assert!(fine.windows(2).all(|pair| pair[0] < pair[1] && pair[1] <= pair[0] * 1.1251), "{fine:?}");
+        for wide in bounds::LATENESS.iter().chain(&bounds::DECISION).chain(&bounds::EXCHANGE) {
+            assert!(fine.contains(wide), "{wide}");
+        }
+        let values = [0.000_003, 0.000_05, 0.000_051, 0.000_99, 0.0021, 0.09, 7.0];
+        let (mut all, mut wide) = (Histogram::new(&fine), Histogram::new(&bounds::DECISION));
+        values.iter().for_each(|value| (all.observe(*value), wide.observe(*value)).0);
+        assert_eq!(all.coarser(&bounds::DECISION), wide);
+        let odd = Histogram { bounds: vec![f64::NAN, 2.0], counts: vec![1, 2, 3, 4], sum: 1.0 };
+        assert!(odd.coarser(&[1.0]).count() <= 10);
     }
 
     #[test]

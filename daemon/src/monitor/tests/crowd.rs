@@ -161,3 +161,27 @@ fn the_plans_of_all_jobs_together_are_bounded() {
     bench.monitor.follow(vec![(jobs[0], following(1)), (jobs[1], following(2))], &mut Vec::new());
     assert!(jobs.iter().all(|job| bench.monitor.jobs[job].following.plan().is_some()));
 }
+
+/// Every look asks each process for its own sockets: with what grows as the square of a host's processes, orders of hundreds of
+/// them would run out.
+#[test]
+fn eight_times_the_processes_take_about_eight_times_as_long() {
+    let took = |count: u16| {
+        let mut bench = Bench::new();
+        for n in 1..=count {
+            let peers = vec![peer(1, PeerKind::Connected, 10_000 + n, 1, 5000)];
+            bench.process(n.into(), PageView { pattern: PagePattern::Unknown, peers, ..ring() });
+            bench.kernel.open(at(0, 10_000 + n), at(1, 5000));
+        }
+        bench.poll(5);
+        assert!((1..=count).all(|n| bench.monitor.sockets.of(ProcessKey::Pid(n.into())).count() == 1));
+        let once = |slot| {
+            let began = crate::clock::thread_cpu();
+            bench.monitor.rounds(now(60 * slot), &mut Vec::new());
+            crate::clock::thread_cpu().minus(began)
+        };
+        (1..6).map(once).min().unwrap_or(Nanos::MAX)
+    };
+    let (few, many) = (took(100), took(800));
+    assert!(many.0 < 32 * few.0, "{few:?} for 100, {many:?} for 800");
+}

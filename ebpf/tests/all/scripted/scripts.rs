@@ -41,6 +41,7 @@ pub const ALWAYS: &[Script] = &[
     script!(the_far_end_is_silent),
     script!(the_window_closes_and_opens),
     script!(nobody_renews_the_order),
+    script!(nobody_renews_and_nothing_comes_back),
 ];
 
 /// What is rarer, or differs in a habit only.
@@ -259,6 +260,20 @@ fn nobody_renews_the_order(net: &Net, kernel: &mut Kernelled) -> Outcome {
     let threshold = stage.info().tcpi_snd_ssthresh;
     ensure!((4..NO_THRESHOLD).contains(&threshold), "a threshold of {threshold} after a window of {held}");
     let before = stage.peer().seen().bytes;
+    stage.until("it goes on plain", |stage| stage.peer().seen().bytes > before + 500_000)
+}
+
+/// The same while no acknowledgement comes that could do it: whoever sends again after a time-out is plain from then on.
+fn nobody_renews_and_nothing_comes_back(net: &Net, kernel: &mut Kernelled) -> Outcome {
+    let mut stage = Stage::open(net, kernel, Habits::default(), all_arrive)?;
+    stage.run(Duration::from_millis(200));
+    stage.follows()?;
+    stage.peer().deaf(true);
+    stage.nobody_renews();
+    stage.is_given_back(SocketEventKind::Expired)?;
+    let (info, before) = (stage.info(), stage.peer().seen().bytes);
+    ensure!(info.tcpi_total_retrans > 0 && info.tcpi_snd_cwnd < 4, "not by a time-out: {}", stage.told());
+    stage.peer().deaf(false);
     stage.until("it goes on plain", |stage| stage.peer().seen().bytes > before + 500_000)
 }
 

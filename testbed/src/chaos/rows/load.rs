@@ -135,13 +135,12 @@ pub fn herd(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
 pub fn flood(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
     let mut stage = ground.stage(&Setting::of("flood", 6, Rate::mbps(200)))?;
     let seconds = ground.sized(20, 4);
-    let (mut before, mut looks, mut missed) = (Vec::new(), 0, 0);
-    let exchange =
-        |seen: &Snapshot| seen.switches.first().and_then(|switch| switch.exchange_p99_ns).unwrap_or(0) as f64 / 1e6;
-    for _ in 0..seconds {
-        stage.live.run_for(Duration::from_millis(500))?;
-        before.extend(stage.snapshot(0).as_ref().map(exchange));
-    }
+    let gone = || RunError::Plan("the daemon of h0 does not answer".into());
+    let exchanges = |stage: &Stage| Ok::<_, RunError>(stage.snapshot(0).ok_or_else(gone)?.counters.exchange_s);
+    let (mut looks, mut missed) = (0, 0);
+    let first = exchanges(&stage)?;
+    stage.live.run_for(Duration::from_secs(seconds))?;
+    let steady = exchanges(&stage)?;
     let (stop, made) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let to = SocketAddrV4::new(stage.live.fabric.management_address, 9604);
     let (halt, count) = (Arc::clone(&stop), Arc::clone(&made));
@@ -159,19 +158,19 @@ pub fn flood(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
             let _ = stream.read(&mut [0; 256]);
         }
     })?;
-    let (at, mut during) = (Stage::now(), Vec::new());
+    let at = Stage::now();
     let end = Instant::now() + Duration::from_secs(seconds);
     while Instant::now() < end {
         stage.live.run_for(Duration::from_millis(60))?;
         let Some(seen) = stage.snapshot(0) else { continue };
         looks += 1;
         missed += usize::from(!seen.switches.iter().all(|switch| switch.view == View::Fresh));
-        during.push(exchange(&seen));
     }
     stop.store(true, Ordering::Relaxed);
     drop(thread.join());
     let silence = stage.silence(at, Stage::now());
-    let (before, during) = (quantile(&mut before, 0.5), quantile(&mut during, 0.5));
+    let flooded = exchanges(&stage)?;
+    let [before, during] = [between(&first, &steady), between(&steady, &flooded)].map(|seen| within(&seen, 0.99));
     Ok(vec![
         Figure::at_least("connections that the flood made", made.load(Ordering::Relaxed) as f64, Unit::Count, 100.0),
         Figure::at_most(
