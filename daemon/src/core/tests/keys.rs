@@ -8,8 +8,11 @@ use std::path::Path;
 use super::*;
 use crate::config::{judge, read::Reader, reference::reference};
 
-/// A key, a value that is not its default, and what is told then: whose field, and how it is printed.
-const REACH: &[(&str, &str, &[(&str, &str)])] = &[
+/// Whose field, and how it is printed.
+type Told = (&'static str, &'static str);
+
+/// A key, a value that is not its default, and what is told then.
+const REACH: &[(&str, &str, &[Told])] = &[
     ("slot.length_ms", "50", &[("brain.slot", "Nanos(50000000)")]),
     ("slot.horizon", "12", &[("brain.horizon", "12")]),
     ("slot.spread", "0.0", &[("brain.phase", "Nanos(0)")]),

@@ -175,7 +175,7 @@ fn eight_times_the_processes_take_about_eight_times_as_long() {
         }
         bench.poll(5);
         assert!((1..=count).all(|n| bench.monitor.sockets.of(ProcessKey::Pid(n.into())).count() == 1));
-        let once = |slot| {
+        let once = |slot: u64| {
             let began = crate::clock::thread_cpu();
             bench.monitor.rounds(now(60 * slot), &mut Vec::new());
             crate::clock::thread_cpu().minus(began)
