@@ -53,7 +53,7 @@ fn look(wanted: &[Wanted]) -> HashMap<u64, DiagSocket> {
     let mut seen = HashMap::new();
     for (pid, ends) in by_process {
         let find = || {
-            let netlink = sock_diag::open().inspect_err(warn).ok()?;
+            let netlink = sock_diag::open().inspect_err(|error| sock_diag::warn(*error)).ok()?;
             Some(
                 ends.iter()
                     .filter_map(|(local, remote)| sock_diag::find(&netlink, *local, *remote))
@@ -64,16 +64,6 @@ fn look(wanted: &[Wanted]) -> HashMap<u64, DiagSocket> {
         seen.extend(found.unwrap_or_default().into_iter().map(|socket| (socket.cookie, socket)));
     }
     seen
-}
-
-fn warn(error: &nix::Error) {
-    tracing::warn!(
-        event = "sock-diag",
-        %error,
-        cost = "what flows deliver is not known, and jobs without a progress page are not found",
-        next = "sluice doctor",
-        "sockets are not seen"
-    );
 }
 
 impl Datapath for Watch {

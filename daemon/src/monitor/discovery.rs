@@ -286,7 +286,7 @@ impl Thread {
             Question::Process(pid) => {
                 let Some(netns) = of(pid) else { return Ok(()) };
                 let own = sockets_of(pid);
-                let all = inside(pid, netns, || sock_diag::open().map(|netlink| sock_diag::dump(&netlink)));
+                let all = inside(pid, netns, || sock_diag::open().and_then(|netlink| sock_diag::dump(&netlink)));
                 let seen = all.and_then(Result::ok).unwrap_or_default();
                 let held = seen.iter().filter(|seen| own.contains(&u64::from(seen.inode))).map(|seen| {
                     let moved = (seen.stats.acked.plus(seen.stats.queued).0, seen.received.0);

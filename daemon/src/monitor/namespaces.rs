@@ -58,9 +58,9 @@ impl Namespaces {
         is_jobs: impl Fn(u32) -> bool,
         mut take: impl FnMut(NetNs, u32, &DiagSocket),
     ) -> Uncovered {
-        let mut dump = |netns: NetNs, pid: u32| match sock_diag::open() {
-            Ok(netlink) => sock_diag::dump(&netlink).iter().for_each(|seen| take(netns, pid, seen)),
-            Err(error) => tracing::debug!(event = "sock-diag", %error, "sockets are not seen"),
+        let mut dump = |netns: NetNs, pid: u32| match sock_diag::open().and_then(|netlink| sock_diag::dump(&netlink)) {
+            Ok(all) => all.iter().for_each(|seen| take(netns, pid, seen)),
+            Err(error) => sock_diag::warn(error),
         };
         dump(of(std::process::id()).unwrap_or_default(), std::process::id());
         if self.listed.is_none_or(|at| now.minus(at) >= LIST_EVERY) {
