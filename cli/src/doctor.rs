@@ -86,7 +86,7 @@ impl Check {
 fn groups(global: &Global, config: Option<&Path>) -> Vec<Box<dyn FnOnce() -> Vec<Check> + Send>> {
     let (socket, config) = (global.socket.clone(), config.map(Path::to_owned));
     vec![
-        Box::new(|| vec![kernel::btf(), kernel::capabilities(), kernel::bpffs()]),
+        Box::new(|| vec![kernel::btf(), kernel::capabilities(), kernel::bpffs(), kernel::sockets()]),
         Box::new(kernel::datapath),
         Box::new(|| vec![network::sysctls(), network::congestion_controls(), network::namespaces()]),
         Box::new(|| {

@@ -8,6 +8,7 @@ pub mod limits;
 use std::net::{Ipv6Addr, SocketAddrV6};
 use std::os::fd::{AsRawFd, OwnedFd};
 
+use nix::errno::Errno;
 use nix::sys::socket::{
     AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, recv, sendto, setsockopt, socket, sockopt,
 };
@@ -105,17 +106,34 @@ pub fn open() -> nix::Result<OwnedFd> {
     Ok(fd)
 }
 
+/// Says that the kernel tells of none.
+pub fn warn(error: &std::io::Error) {
+    tracing::warn!(
+        event = "sock-diag",
+        %error,
+        cost = "what flows deliver is not known, and jobs without a progress page are not found",
+        next = "sluice doctor",
+        "sockets are not seen"
+    );
+}
+
 /// All established TCP connections of the namespace.
-pub fn dump(fd: &OwnedFd) -> Vec<DiagSocket> {
+///
+/// # Errors
+/// The kernel's where it tells of no TCP socket at all: `ENOENT` where it has this as a module, `tcp_diag`, and cannot load it.
+pub fn dump(fd: &OwnedFd) -> nix::Result<Vec<DiagSocket>> {
     let mut seen = Vec::new();
     for family in [libc::AF_INET, libc::AF_INET6] {
-        dump_family(fd, family as u8, &mut seen);
+        dump_family(fd, family as u8, &mut seen)?;
     }
-    seen
+    Ok(seen)
 }
 
 /// The TCP sockets of the namespace whose congestion control has a name that begins so, listeners included.
-pub fn under(fd: &OwnedFd, prefix: &str) -> Vec<Controlled> {
+///
+/// # Errors
+/// As those of [`dump`].
+pub fn under(fd: &OwnedFd, prefix: &str) -> nix::Result<Vec<Controlled>> {
     let mut seen = Vec::new();
     for family in [libc::AF_INET, libc::AF_INET6] {
         let mut request = header(DUMP);
@@ -124,9 +142,9 @@ pub fn under(fd: &OwnedFd, prefix: &str) -> Vec<Controlled> {
         ask(fd, &request, &mut |message| {
             seen.extend(read_controlled(message).filter(|socket| socket.cc.starts_with(prefix)));
             seen.len() < MAX_SOCKETS
-        });
+        })?;
     }
-    seen
+    Ok(seen)
 }
 
 /// The connection between these ends, if there is one that still sends. Costs some microseconds however many there are.
@@ -180,29 +198,43 @@ fn header(flags: u16) -> Vec<u8> {
 }
 
 /// Asks for all established TCP sockets of a family and reads the answer.
-fn dump_family(fd: &OwnedFd, family: u8, seen: &mut Vec<DiagSocket>) {
+fn dump_family(fd: &OwnedFd, family: u8, seen: &mut Vec<DiagSocket>) -> nix::Result<()> {
     let mut request = header(DUMP);
     request[16] = family;
     request[20..24].copy_from_slice(&ESTABLISHED.to_ne_bytes());
     ask(fd, &request, &mut |message| {
         seen.extend(read_socket(message));
         seen.len() < MAX_SOCKETS
-    });
+    })
 }
 
 /// Asks, and hands over every message of the answer until the end of the dump, or until there is enough.
-fn ask(fd: &OwnedFd, request: &[u8], take: &mut dyn FnMut(&[u8]) -> bool) {
-    if sendto(fd.as_raw_fd(), request, &NetlinkAddr::new(0, 0), MsgFlags::empty()).is_err() {
-        return;
-    }
+fn ask(fd: &OwnedFd, request: &[u8], take: &mut dyn FnMut(&[u8]) -> bool) -> nix::Result<()> {
+    sendto(fd.as_raw_fd(), request, &NetlinkAddr::new(0, 0), MsgFlags::empty())?;
     let mut buffer = vec![0_u8; 64 << 10];
     // The kernel ends a dump with DONE; the bound only guards against one that never does.
-    for _ in 0..MAX_SOCKETS {
-        let Ok(length) = recv(fd.as_raw_fd(), &mut buffer, MsgFlags::empty()) else { return };
-        if !read_messages(&buffer[..length.min(buffer.len())], take) {
-            return;
+    for turn in 0..MAX_SOCKETS {
+        let length = match recv(fd.as_raw_fd(), &mut buffer, MsgFlags::empty()) {
+            Ok(length) => length,
+            Err(error) if turn == 0 => return Err(error),
+            // What it told until then is told.
+            Err(_) => break,
+        };
+        let answer = buffer.get(..length).unwrap_or_default();
+        refusal(answer).map_or(Ok(()), Err)?;
+        if !read_messages(answer, take) {
+            break;
         }
     }
+    Ok(())
+}
+
+/// Why the kernel gives no dump: a message of kind ERROR instead of one, or the end of one with nothing before it, and in either a
+/// negative number.
+fn refusal(answer: &[u8]) -> Option<Errno> {
+    let ends = matches!(u16_at(answer, 4)?, ERROR | DONE);
+    let number = u32_at(answer, at::HEADER)?.cast_signed();
+    (ends && number < 0).then(|| Errno::from_raw(number.saturating_neg()))
 }
 
 /// What is in one datagram of an answer, whichever it answers: connections, and names of congestion controls.
@@ -321,19 +353,37 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_kernel_that_tells_of_no_sockets_is_no_kernel_without_any() {
+        // Length, kind, the header's rest; then a number.
+        let answer = |kind: u16, number: i32| {
+            let mut answer = vec![0; 36];
+            answer[0..4].copy_from_slice(&36_u32.to_ne_bytes());
+            answer[4..6].copy_from_slice(&kind.to_ne_bytes());
+            answer[16..20].copy_from_slice(&number.to_ne_bytes());
+            answer
+        };
+        // Without sock_diag's module for TCP, and without the one for both.
+        for kind in [ERROR, DONE] {
+            assert_eq!(refusal(&answer(kind, -libc::ENOENT)), Some(Errno::ENOENT));
+            assert_eq!(refusal(&answer(kind, 0)), None);
+        }
+        assert_eq!((refusal(&answer(BY_FAMILY, -2)), refusal(&answer(DONE, -2)[..5])), (None, None));
+    }
+
+    #[test]
     fn sockets_are_found_by_their_congestion_control_in_every_state() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let here = listener.local_addr().expect("bound");
         let _stream = TcpStream::connect(here).expect("connected");
         let fd = open().expect("a socket");
         // Whatever the system's default is: every name begins with nothing.
-        let all = under(&fd, "");
+        let all = under(&fd, "").expect("the kernel tells of sockets");
         let ours = |socket: &&Controlled| socket.local.port() == here.port() || socket.remote.port() == here.port();
         let ours: Vec<&Controlled> = all.iter().filter(ours).collect();
         assert!(ours.len() >= 3, "a listener and both ends: {ours:?}");
         assert!(ours.iter().all(|socket| !socket.cc.is_empty()), "{ours:?}");
         let cc = &ours[0].cc;
-        assert!(under(&fd, cc).len() >= 3);
-        assert!(under(&fd, "no-such-control").is_empty());
+        assert!(under(&fd, cc).is_ok_and(|some| some.len() >= 3));
+        assert_eq!(under(&fd, "no-such-control"), Ok(Vec::new()));
     }
 }

@@ -56,23 +56,13 @@ fn look(eyes: &dyn Eyes, wanted: &[Wanted]) -> HashMap<u64, DiagSocket> {
         let netns = eyes.netns(pid);
         let opened = diag_for(eyes, pid, netns);
         if netns == own {
-            let _ = opened.as_ref().inspect_err(|error| warn(error));
+            let _ = opened.as_ref().inspect_err(|error| sock_diag::warn(error));
         }
         let Ok(netlink) = opened else { continue };
         let found = ends.iter().filter_map(|(local, remote)| sock_diag::find(&netlink, *local, *remote));
         seen.extend(found.map(|socket| (socket.cookie, socket)));
     }
     seen
-}
-
-fn warn(error: &std::io::Error) {
-    tracing::warn!(
-        event = "sock-diag",
-        %error,
-        cost = "what flows deliver is not known, and jobs without a progress page are not found",
-        next = "sluice doctor",
-        "sockets are not seen"
-    );
 }
 
 impl Datapath for Watch {

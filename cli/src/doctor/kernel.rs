@@ -1,4 +1,4 @@
-//! What the kernel lets us do: type information, capabilities, bpffs, and the whole datapath, tried and undone.
+//! What the kernel lets us do: type information, capabilities, bpffs, sockets, and the whole datapath, tried and undone.
 
 use std::fs;
 use std::io::Read;
@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use sluice_ebpf::cleanup::cleanup;
 use sluice_ebpf::{Kernel, Options, Tier};
+use sluiced::sock_diag;
 
 use super::Check;
 use super::fix::Remedy;
@@ -39,6 +40,16 @@ pub fn btf() -> Check {
             .expected("/sys/kernel/btf/vmlinux readable")
             .cost("flows run as without Sluice")
             .fix("boot a kernel with CONFIG_DEBUG_INFO_BTF=y"),
+    }
+}
+
+/// The kernel tells of TCP sockets, by which the daemon finds those of jobs.
+pub fn sockets() -> Check {
+    match sock_diag::open().and_then(|netlink| sock_diag::dump(&netlink)) {
+        Ok(_) => Check::ok("sockets", "the kernel tells of TCP sockets (sock_diag)"),
+        Err(error) => Check::fail("sockets", format!("the kernel tells of no TCP socket (sock_diag): {error}"))
+            .cost("connections of jobs are not found: they run as without Sluice")
+            .fix("modprobe tcp_diag, and before anything forbids modules"),
     }
 }
 

@@ -292,7 +292,7 @@ impl Thread {
                 let Some(netns) = self.eyes.netns(pid) else { return Ok(()) };
                 let own = self.eyes.sockets(pid);
                 let netlink = diag_for(&*self.eyes, pid, Some(netns));
-                let seen = netlink.map(|netlink| sock_diag::dump(&netlink)).unwrap_or_default();
+                let seen = netlink.and_then(|netlink| Ok(sock_diag::dump(&netlink)?)).unwrap_or_default();
                 let held = seen.iter().filter(|seen| own.contains(&u64::from(seen.inode))).map(|seen| {
                     let moved = (seen.stats.acked.plus(seen.stats.queued).0, seen.received.0);
                     let (sends, receives) = directions(moved);

@@ -62,12 +62,15 @@ impl Namespaces {
     ) -> Uncovered {
         let mut dump = |netns: NetNs, pid: u32| {
             let netlink = diag_for(eyes, pid, Some(netns))?;
-            sock_diag::dump(&netlink).iter().for_each(|seen| take(netns, pid, seen));
+            match sock_diag::dump(&netlink) {
+                Ok(all) => all.iter().for_each(|seen| take(netns, pid, seen)),
+                Err(error) => sock_diag::warn(&error.into()),
+            }
             Ok(())
         };
         let own: io::Result<()> = dump(of(std::process::id()).unwrap_or_default(), std::process::id());
         if let Err(error) = own {
-            tracing::debug!(event = "sock-diag", %error, "sockets are not seen");
+            sock_diag::warn(&error);
         }
         if self.listed.is_none_or(|at| now.minus(at) >= LIST_EVERY) {
             self.listed = Some(now);

@@ -67,7 +67,9 @@ fn sockets(found: &mut Found) {
     let mut refused = 0;
     let own = namespace(Path::new("/proc/thread-self/ns/net"));
     let mut seen: Vec<u64> = own.into_iter().collect();
-    count(&mut of_control);
+    if let Err(error) = count(&mut of_control) {
+        found.unseen.push(format!("sockets: the kernel tells of none: {error}"));
+    }
     for path in namespace_paths() {
         let Some(inode) = namespace(&path).filter(|inode| !seen.contains(inode)) else { continue };
         seen.push(inode);
@@ -85,7 +87,9 @@ fn sockets(found: &mut Found) {
         found.traces.push(Trace::new(Kind::Socket, format!("{sockets} {word} under {cc}"), CLEANUP));
     }
     if refused > 0 {
-        found.unseen.push(format!("sockets in {refused} other network namespaces: they may not be entered"));
+        found
+            .unseen
+            .push(format!("sockets in {refused} other network namespaces: they may not be entered, or tell of none"));
     }
 }
 
@@ -107,17 +111,17 @@ fn counted_in(path: &Path) -> Option<BTreeMap<String, usize>> {
     let thread = std::thread::spawn(move || {
         setns(&file, CloneFlags::CLONE_NEWNET).ok()?;
         let mut counted = BTreeMap::new();
-        count(&mut counted);
+        count(&mut counted).ok()?;
         Some(counted)
     });
     thread.join().ok()?
 }
 
-fn count(of_control: &mut BTreeMap<String, usize>) {
-    let Ok(fd) = sock_diag::open() else { return };
-    for socket in sock_diag::under(&fd, PREFIX) {
+fn count(of_control: &mut BTreeMap<String, usize>) -> nix::Result<()> {
+    for socket in sock_diag::under(&sock_diag::open()?, PREFIX)? {
         *of_control.entry(socket.cc).or_default() += 1;
     }
+    Ok(())
 }
 
 fn programs(found: &mut Found) {

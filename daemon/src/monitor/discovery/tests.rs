@@ -64,7 +64,7 @@ fn the_process_behind_a_socket_is_found() {
         Ok(netlink) => netlink,
         Err(why) => return skip!(Kernel, "no sock_diag here: {why}"),
     };
-    let sockets = sock_diag::dump(&netlink);
+    let sockets = sock_diag::dump(&netlink).expect("the kernel tells of sockets");
     let Some(seen) = sockets.iter().find(|seen| Tuple::of_v6(seen.local, seen.remote) == pair.tuple) else {
         return skip!(Kernel, "sock_diag shows no sockets here");
     };
