@@ -132,9 +132,9 @@ events! {
     SockDiag, "sock-diag", WARN, Host, "the kernel does not tell of sockets";
     Socket, "socket", WARN, Host, "the Unix socket for commands cannot be opened";
     SocketsCaptured, "sockets-captured", INFO, Host, "sockets of jobs were captured";
-    Start, "start", INFO, Both, "the program runs, with all that matters in one line";
     Split, "split", INFO, Host, "with privilege.split: who the brain runs as, and the helper's pid";
     SplitUser, "split-user", WARN, Host, "the brain's user is missing, and it runs as nobody";
+    Start, "start", INFO, Both, "the program runs, with all that matters in one line";
     StateFileUnwritten, "state-file-unwritten", WARN, Host, "a small file for the next start cannot be written";
     Stop, "stop", INFO, Both, "the program ends in order";
     Suppressed, "suppressed", INFO, Both, "how many lines were left out, and of which events";
