@@ -4,7 +4,7 @@
 //! | module | is |
 //! | --- | --- |
 //! | [`message`] | what brain and helper say to each other |
-//! | [`line`] | how it gets there, with descriptors and with what is longer |
+//! | [`mod@line`] | how it gets there, with descriptors and with what is longer |
 //! | [`rows`] | sockets in such memory |
 //! | `eyes` | seeing what takes privileges |
 //! | `remote` | the brain's side |

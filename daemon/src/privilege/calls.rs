@@ -1,6 +1,6 @@
 //! The system calls that brain and helper may make, by what for: the one list that filters and `docs/privileges.md` are made of.
 //!
-//! A call that is in no list is refused: the process is told EPERM, and the call is named on its standard error ([`super::confine`]).
+//! A call that is in no list is refused: the process is told EPERM, and the call is named on its standard error (`confine`).
 
 /// Who may make a group of calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
