@@ -116,11 +116,13 @@ impl<'a> Search<'a> {
     fn whole(&self, host: &'a str, iteration: &Iteration, round: &Round, shares: &mut Shares) -> f64 {
         let slots = self.slots(host);
         let (mut known, mut covered) = (0.0, 0.0);
-        for slot in between(slots, iteration.from, iteration.to) {
-            let (from, to) = (slot.from.max(iteration.from), slot.to.min(iteration.to));
-            covered += to.minus(from).0 as f64;
-            let mut chain = Chain { hosts: BTreeSet::new(), weight: 1.0 };
-            known += self.part(host, slot, iteration, round, (from, to), &mut chain, shares);
+        for (begins, ends) in iteration.halves() {
+            for slot in between(slots, begins, ends) {
+                let (from, to) = (slot.from.max(begins), slot.to.min(ends));
+                covered += to.minus(from).0 as f64;
+                let mut chain = Chain { hosts: BTreeSet::new(), weight: 1.0 };
+                known += self.part(host, slot, iteration, round, (from, to), &mut chain, shares);
+            }
         }
         shares.add(Cause::Unknown, iteration.took().0 as f64 - covered);
         known
@@ -191,8 +193,7 @@ impl<'a> Search<'a> {
         for (index, iteration) in rounds.all.iter().enumerate().skip(first).take_while(|(_, i)| i.from < to) {
             let fresh = || Rc::new(Round::of(slots, self.job, iteration));
             let round = rounds.facts.borrow_mut().entry(index).or_insert_with(fresh).clone();
-            // Compute and communication apart, so that each moment has causes of its own.
-            for (begins, ends) in [(iteration.from, iteration.began), (iteration.began, iteration.to)] {
+            for (begins, ends) in iteration.halves() {
                 let (from, to) = (from.max(begins), to.min(ends));
                 for slot in between(slots, from, to).iter().filter(|_| from < to) {
                     let part = (slot.from.max(from), slot.to.min(to));

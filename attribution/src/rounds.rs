@@ -25,6 +25,12 @@ impl Iteration {
     pub fn took(&self) -> Nanos {
         self.to.minus(self.from)
     }
+
+    /// From when to when it computed and communicated, apart, so that each moment has causes of its own; what took no time
+    /// is left out.
+    pub(crate) fn halves(&self) -> impl Iterator<Item = (Nanos, Nanos)> {
+        [(self.from, self.began), (self.began, self.to)].into_iter().filter(|(from, to)| from < to)
+    }
 }
 
 /// The whole iterations of a job in these slots, which are in the order of time.
