@@ -37,6 +37,15 @@ impl Counts {
         }
     }
 
+    /// Adds those of another program.
+    pub(crate) fn add(&mut self, other: &Counts) {
+        (self.passed, self.failed) = (self.passed + other.passed, self.failed + other.failed);
+        self.ignored += other.ignored;
+        for (why, tests) in &other.skipped {
+            *self.skipped.entry(why.clone()).or_default() += tests;
+        }
+    }
+
     /// Adds the skips that tests noted: lines of a test, a tab and its reason.
     pub(crate) fn skips(&mut self, noted: &str) {
         let noted: BTreeMap<&str, &str> = noted.lines().filter_map(|line| line.split_once('\t')).collect();

@@ -14,6 +14,7 @@ mod fuzz;
 mod image;
 mod json;
 mod kernels;
+mod lanes;
 #[cfg(test)]
 mod links;
 #[cfg(test)]

@@ -93,6 +93,12 @@ impl Step {
     fn command(&self) -> Option<Command> {
         let mut command = Command::new(self.words.first()?);
         command.args(self.words.iter().skip(1)).current_dir(root());
+        // What cargo told this program of its own package: build scripts that look at it would run anew, and with them
+        // a third of all crates be compiled again, whenever somebody calls cargo without this.
+        let own = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(own)) {
+            command.env_remove(name);
+        }
         command.envs(self.vars.iter().map(|(k, v)| (*k, v.as_str())));
         Some(command)
     }
@@ -109,19 +115,22 @@ impl Step {
         format!("`{}` cannot be started: {}", self.shown(), command.exec())
     }
 
-    /// As [`Step::run`]; `heard` is called with each line of one stream, which is passed on.
+    /// As [`Step::run`]; `heard` is called with each line of one stream, which is passed on but for [`Stream::Messages`].
     pub(crate) fn through(&self, stream: Stream, mut heard: impl FnMut(&str)) -> Result<(), String> {
         eprintln!("\n$ {}", self.shown());
         let begin = Instant::now();
         let mut command = self.command().ok_or("an empty command")?;
         match stream {
             Stream::None => {}
-            Stream::Out => drop(command.stdout(Stdio::piped())),
+            Stream::Out | Stream::Messages => drop(command.stdout(Stdio::piped())),
             Stream::Err => drop(command.stderr(Stdio::piped())),
         }
         let mut child = command.spawn().map_err(|e| format!("`{}` cannot be started: {e}", self.shown()))?;
         if let Some(out) = child.stdout.take() {
-            pass_on(out, std::io::stdout(), &mut heard);
+            match stream {
+                Stream::Messages => pass_on(out, std::io::sink(), &mut heard),
+                Stream::None | Stream::Out | Stream::Err => pass_on(out, std::io::stdout(), &mut heard),
+            }
         }
         if let Some(err) = child.stderr.take() {
             pass_on(err, std::io::stderr(), &mut heard);
@@ -161,6 +170,8 @@ pub(crate) enum Stream {
     None,
     Out,
     Err,
+    /// Standard output, which is for programs and not passed on.
+    Messages,
 }
 
 /// Copies lines until the end; what cannot be written is still heard.

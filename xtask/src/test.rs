@@ -3,6 +3,7 @@
 use std::fs;
 
 use crate::count::Counts;
+use crate::lanes::{self, Program};
 use crate::setup;
 use crate::shell::{Early, Step, Stream, is_root, options, target_dir};
 
@@ -41,20 +42,30 @@ pub(crate) fn all(nextest: bool) -> Result<(), String> {
     if !is_root() {
         eprintln!("xtask: not root: tests of namespaces and eBPF will be skipped");
     }
-    // One test program after the other: whole-system tests want the machine for themselves (.config/nextest.toml).
-    // Examples were compiled by clippy, and the documentation's are guides that tests run.
-    let (words, stream): (&[&str], _) =
-        if nextest { (&["nextest", "run"], Stream::Err) } else { (&["test", "--tests"], Stream::Out) };
     let skips = target_dir().join("skips.txt");
     fs::create_dir_all(target_dir()).map_err(|e| format!("creating {}: {e}", target_dir().display()))?;
     fs::write(&skips, "").map_err(|e| format!("writing {}: {e}", skips.display()))?;
-    let mut step = Step::cargo(words).arg("--workspace").arg("--locked").arg("--no-fail-fast");
-    if std::env::var_os("CARGO_INCREMENTAL").is_none() {
+    let vars = [("SLUICE_SKIPS", skips.to_string_lossy().into_owned())];
+    let cargo = |words: &[&str]| {
+        let step = Step::cargo(words).args(["--workspace", "--locked"]);
         // What makes the next build of a crate quicker makes its first one a third slower.
-        step = step.with("CARGO_INCREMENTAL", "0");
-    }
+        let incremental = std::env::var("CARGO_INCREMENTAL").unwrap_or_else(|_| "0".to_owned());
+        step.with("CARGO_INCREMENTAL", &incremental)
+    };
     let mut counts = Counts::default();
-    let ran = step.with("SLUICE_SKIPS", &skips.to_string_lossy()).through(stream, |line| counts.line(line));
+    let ran = if nextest {
+        let step = cargo(&["nextest", "run", "--no-fail-fast"]).with(vars[0].0, &vars[0].1);
+        step.through(Stream::Err, |line| counts.line(line))
+    } else {
+        // Examples were compiled by clippy, and the documentation's are guides that tests run.
+        let (mut programs, step) = (Vec::new(), cargo(&["test", "--tests", "--no-run"]));
+        let step = step.arg("--message-format=json-render-diagnostics");
+        step.through(Stream::Messages, |line| programs.extend(Program::built(line)))?;
+        eprintln!("\n{} test programs, side by side; what each says: target/tests", programs.len());
+        let all = lanes::run(&programs, &vars)?;
+        counts = all.counts;
+        if all.failed.is_empty() { Ok(()) } else { Err(format!("failed: {}", all.failed.join(", "))) }
+    };
     counts.skips(&fs::read_to_string(&skips).map_err(|e| format!("reading {}: {e}", skips.display()))?);
     println!("\ntests: {counts}");
     ran
