@@ -246,7 +246,10 @@ impl World {
         for hop in &status.spec.path {
             let own = busy.iter().filter(|other| other.spec.path.iter().any(|h| h.link == hop.link)).count() as u64;
             let heard = hop.holder.and_then(|holder| self.measures.heard.get(&(host, holder)));
-            let view = heard.and_then(|heard| heard.last.links.iter().find(|view| view.link == hop.link));
+            // What was said longer ago than the horizon is forgotten (P-15): there the own flows alone make the share, also
+            // where the view of another link of the path is younger.
+            let known = heard.filter(|heard| self.now.minus(heard.at) < slots(self.options.horizon as f64));
+            let view = known.and_then(|known| known.last.links.iter().find(|view| view.link == hop.link));
             // A promise says when it ends (within half a millisecond); after that it takes nothing of a share.
             let lasts = |until: Nanos| until == Nanos::ZERO || until > now.wall.plus(Nanos(500_000));
             let counts = |flow: &&FlowPromise| flow.rate(0) > Rate::ZERO && lasts(flow.until);
