@@ -207,19 +207,6 @@ pub fn environment(loaded: &Loaded) -> Vec<Problem> {
             absent("capture.cgroups", &cgroup, format!("no cgroup {cgroup}"), "name a directory of the cgroup v2 tree");
         }
     }
-    if config.clock.source == ClockSource::Tai
-        && let Some(kernel) = sluice_clock::kernel().ok().map(|clock| clock.tai_offset)
-        && kernel != config.clock.tai_offset_s as i64
-    {
-        let message =
-            format!("the kernel's TAI offset is {kernel} s, clock.tai_offset_s is {}", config.clock.tai_offset_s);
-        absent(
-            "clock.source",
-            &kernel.to_string(),
-            message,
-            "let the time service set it, or use clock.source = \"realtime\"",
-        );
-    }
     if let Err(network) = crate::fabric::load(config) {
         problems.extend(network.into_all());
     }
