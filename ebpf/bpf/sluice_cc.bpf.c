@@ -197,7 +197,7 @@ int release(__u64 *ctx)
 			sk->sk_pacing_status = SK_PACING_NONE;
 		/* Slow start ends at what the path was seen to hold, or the queue would be overrun within a few round trips. */
 		tp->snd_ssthresh = carried(tp, flow);
-		tp->snd_cwnd = in_flight(tp) + 10;
+		tp->snd_cwnd = first_window(tp);
 	}
 	if (gen)
 		free_row(index, gen);

@@ -76,6 +76,18 @@ INLINE __u32 in_flight(struct tcp_sock *tp)
 	return (left_out < tp->packets_out ? tp->packets_out - left_out : 0) + tp->retrans_out;
 }
 
+/*
+ * The window that the next congestion control begins with: what is in flight and the three segments by which the kernel itself
+ * lets a window exceed that (`tcp_moderate_cwnd`), or ten, as a connection begins with, where nothing is under way. Many flows
+ * are given back in the same slot: more for each of them would overrun the queue that they share.
+ */
+INLINE __u32 first_window(struct tcp_sock *tp)
+{
+	__u32 flying = in_flight(tp);
+
+	return flying ? flying + 3 : 10;
+}
+
 INLINE __u64 max_u64(__u64 a, __u64 b)
 {
 	return a > b ? a : b;
@@ -181,7 +193,7 @@ INLINE void hand_over(struct tcp_sock *tp, struct flow *flow, struct sluice_cfg 
 		if (flow->flags & FLOW_PACING_OURS)
 			sk->sk_pacing_status = SK_PACING_NONE;
 		tp->snd_ssthresh = carried(tp, flow);
-		tp->snd_cwnd = in_flight(tp) + 10;
+		tp->snd_cwnd = first_window(tp);
 		if (row && row->gen == gen)
 			row->flags |= SLUICE_STAT_RENO;
 		COUNT_UP(refused);

@@ -222,7 +222,15 @@ fn beside(live: &mut Live, says: Says, report: &Path) -> (f64, f64) {
     let job = format!("{says:?}").to_lowercase();
     until(live, "what it says is read", |live| jobs(&snapshot(live)).contains(&job));
     live.run_for(Duration::from_millis(1_500)).expect("the job goes on");
-    let read = || std::fs::read_to_string(report).ok().and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
+    // While it is written anew it is empty for a moment.
+    let once = || std::fs::read_to_string(report).ok().and_then(|text| text.parse::<u64>().ok());
+    let again = |_| {
+        once().or_else(|| {
+            std::thread::sleep(Duration::from_millis(1));
+            None
+        })
+    };
+    let read = || (0..1000).find_map(again).expect("it says what was acknowledged");
     let (from, began) = (sluice_testbed::job::now(), read());
     live.run_for(Duration::from_secs(3)).expect("the job goes on");
     let (to, ended) = (sluice_testbed::job::now(), read());
