@@ -33,6 +33,7 @@ const COMPUTE: [&str; 19] = [
     "testbed/simulate",
     "xtask",
 ];
+
 /// A test program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Program {

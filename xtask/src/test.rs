@@ -61,6 +61,9 @@ pub(crate) fn all(nextest: bool) -> Result<(), String> {
         let (mut programs, step) = (Vec::new(), cargo(&["test", "--tests", "--no-run"]));
         let step = step.arg("--message-format=json-render-diagnostics");
         step.through(Stream::Messages, |line| programs.extend(Program::built(line)))?;
+        if programs.is_empty() {
+            return Err("cargo named no test program: nothing was tested".to_owned());
+        }
         eprintln!("\n{} test programs, side by side; what each says: target/tests", programs.len());
         let all = lanes::run(&programs, &vars)?;
         counts = all.counts;
