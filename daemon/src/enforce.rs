@@ -12,6 +12,8 @@ use crate::watch::Watch;
 
 /// A pause shorter than this is no start.
 const IDLE: Nanos = Nanos::from_millis(5);
+/// The kernel's own floor is never less, however many flows there may be.
+const LEAST_KERNEL_FLOOR: Rate = Rate(64_000);
 
 /// The data path, and why it is not better.
 pub struct Enforcement {
@@ -43,8 +45,11 @@ pub fn options(loaded: &Loaded, fabric: Option<&Fabric>) -> Options {
         Backend::None => vec![Tier::None],
     };
     // Least of all paths is not known here, nor how many flows share one: the kernel's own floor must not hold a flow
-    // above what the brain lets it fall to.
-    let floor = config.floor().min(LEAST_FLOOR).min(own.map_or(Rate::MAX, |rate| rate.times(0.1))).max(Rate(64_000));
+    // above what the brain lets it fall to. That is an equal share of what unmanaged traffic leaves, where as many flows as
+    // there are rows share the slowest link; half of that link is taken for what it leaves.
+    let slowest = fabric.and_then(|fabric| fabric.links.iter().filter_map(|link| link.capacity).min());
+    let crowded = |rate: Rate| rate.share(config.enforce.max_flows.saturating_mul(2)).min(rate.times(0.1));
+    let floor = config.floor().min(LEAST_FLOOR).min(slowest.map_or(Rate::MAX, crowded)).max(LEAST_KERNEL_FLOOR);
     Options {
         instance: config.node.instance.clone(),
         cgroups: cgroups::root(&cgroups::ROOTS).into_iter().collect(),
@@ -101,8 +106,30 @@ pub fn open(loaded: &Loaded, fabric: &Fabric, mode: Mode, powers: &Powers) -> Re
 
 #[cfg(test)]
 mod tests {
+    use std::rc::Rc;
+
     use super::*;
     use crate::config::value::Named;
+    use crate::testing::{config, fabric};
+
+    #[test]
+    fn the_kernels_floor_overfills_no_link_however_many_rows_are_taken() {
+        let mut loaded = Loaded { config: config(0, true), ..Loaded::default() };
+        let mut fabric = fabric(0, &loaded.config);
+        let mut floor = |mbps: u64, rows: u64| {
+            loaded.config.enforce.max_flows = rows;
+            let own = Rc::get_mut(&mut fabric).expect("nobody else has it");
+            own.links.iter_mut().for_each(|link| link.capacity = Some(Rate::mbps(mbps)));
+            options(&loaded, Some(&fabric)).floor
+        };
+        for (mbps, rows) in [(500, 4096), (1_000, 4096), (500, 64), (25_000, 4096)] {
+            let all = floor(mbps, rows).0 * rows;
+            assert!(all <= Rate::mbps(mbps).times(0.6).0, "{rows} floors on {mbps} Mbit/s: {all} bit/s");
+        }
+        assert_eq!((floor(1_000, 4096), floor(1_000, 64)), (Rate(122_070), LEAST_FLOOR));
+        // However slow the link, there is a least one.
+        assert_eq!((floor(5, 64), floor(100, 4096)), (LEAST_KERNEL_FLOOR, LEAST_KERNEL_FLOOR));
+    }
 
     #[test]
     fn where_no_socket_could_be_captured_nothing_claims_to_enforce() {

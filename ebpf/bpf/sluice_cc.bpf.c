@@ -317,7 +317,7 @@ int set_state(__u64 *ctx)
 	if (!flow->cap || flow->cap > order)
 		flow->cap = order;
 	flow->cap = max_u64(flow->cap / 2, row->delivery_rate);
-	flow->cap = max_u64(flow->cap, cfg->floor);
+	flow->cap = max_u64(flow->cap, least_cap(cfg, order));
 	if (flow->cap >= order)
 		flow->cap = 0;
 	flow->cap_ns = now;

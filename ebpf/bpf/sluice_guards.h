@@ -62,6 +62,8 @@ _Static_assert(sizeof(struct flow) <= 104, "struct flow must fit into icsk_ca_pr
 #define MILLISECOND 1000000ULL
 /* The loss guard's cap does not rise for this long. */
 #define CAP_HOLD (100 * MILLISECOND)
+/* Bytes/s, 1 Mbit/s: under a lower cap the segments by which a flow shows what its path carries take seconds. */
+#define LEAST_CAP 125000ULL
 
 INLINE struct flow *flow_of(struct tcp_sock *tp)
 {
@@ -91,6 +93,18 @@ INLINE __u32 first_window(struct tcp_sock *tp)
 INLINE __u64 max_u64(__u64 a, __u64 b)
 {
 	return a > b ? a : b;
+}
+
+/* The guards cap no lower than this: where so many flows share a link that each is ordered less, at its order. */
+INLINE __u64 least_cap(struct sluice_cfg *cfg, __u64 order)
+{
+	__u64 least = cfg->ceiling / 10;
+
+	if (least > LEAST_CAP)
+		least = LEAST_CAP;
+	if (least < cfg->floor)
+		least = cfg->floor;
+	return least < order ? least : order;
 }
 
 INLINE void set_pacing(struct tcp_sock *tp, __u64 rate)
@@ -282,7 +296,7 @@ INLINE bool loss_guard(struct tcp_sock *tp, struct flow *flow, struct sluice_cfg
 				return 1;
 			flow->trip_ns = now;
 			flow->cap_ns = now;
-			flow->cap = max_u64(kept, cfg->floor);
+			flow->cap = max_u64(kept, least_cap(cfg, order));
 			flow->flags = (flow->flags & ~FLOW_LOSING) | FLOW_SETTLING;
 			flow->win_ns = now + 2 * least;
 			COUNT_UP(loss_trips);
@@ -335,7 +349,7 @@ INLINE void squeeze(struct tcp_sock *tp, struct flow *flow, struct sluice_cfg *c
 			return;
 		flow->frozen = 0;
 		if (flow->cuts >= 2 && (__u64)flow->mark_us * 1024 * 8 < pacing * enough) {
-			flow->cap = max_u64(max_u64((__u64)flow->mark_us * 1024, kept), cfg->floor);
+			flow->cap = max_u64(max_u64((__u64)flow->mark_us * 1024, kept), least_cap(cfg, pacing));
 			flow->cap_ns = now;
 		}
 		flow->mark_us = us;

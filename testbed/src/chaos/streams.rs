@@ -24,6 +24,12 @@ pub const TOLD: &str = "[capture]\nports = [\"7790\"]\nthreshold_bytes = 0\n";
 const WRITE: usize = 8 << 10;
 const STACK: usize = 256 << 10;
 const PAUSE: Duration = Duration::from_millis(1);
+/// With more connections than this a pass over all of them is followed by so many times its length without one, up to ...
+/// A thread that spins over thousands takes a processor, and what a row then measures is how daemons fare without one.
+const MANY: usize = 256;
+const REST: u32 = 4;
+/// ... this long, in which no socket's buffer runs full or empty at an equal share of a link.
+const LONGEST_REST: Duration = Duration::from_millis(100);
 /// For all of them to be accepted.
 const ACCEPTED: Duration = Duration::from_secs(10);
 
@@ -151,6 +157,7 @@ fn sink(listener: &TcpListener, stop: &AtomicBool, taken: &Taken) {
     let mut open: Vec<TcpStream> = Vec::new();
     let mut buffer = vec![0; STACK];
     while !stop.load(Ordering::Relaxed) {
+        let began = Instant::now();
         while let Ok((stream, _)) = listener.accept() {
             if stream.set_nonblocking(true).is_ok() {
                 open.push(stream);
@@ -167,9 +174,7 @@ fn sink(listener: &TcpListener, stop: &AtomicBool, taken: &Taken) {
             }
             Err(error) => matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
         });
-        if !moved {
-            std::thread::sleep(PAUSE);
-        }
+        rest(open.len(), moved, began);
     }
 }
 
@@ -177,6 +182,7 @@ fn sink(listener: &TcpListener, stop: &AtomicBool, taken: &Taken) {
 fn source(mut open: Vec<TcpStream>, stop: &AtomicBool) {
     let bytes = [7; WRITE];
     while !stop.load(Ordering::Relaxed) {
+        let began = Instant::now();
         let mut moved = false;
         open.retain_mut(|stream| match stream.write(&bytes) {
             Ok(_) => {
@@ -185,8 +191,15 @@ fn source(mut open: Vec<TcpStream>, stop: &AtomicBool) {
             }
             Err(error) => matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
         });
-        if !moved {
-            std::thread::sleep(PAUSE);
-        }
+        rest(open.len(), moved, began);
+    }
+}
+
+/// After a pass over so many connections that began then.
+fn rest(connections: usize, moved: bool, began: Instant) {
+    if connections > MANY {
+        std::thread::sleep((began.elapsed() * REST).clamp(PAUSE, LONGEST_REST));
+    } else if !moved {
+        std::thread::sleep(PAUSE);
     }
 }

@@ -23,7 +23,7 @@ const REACH: &[(&str, &str, &[Told])] = &[
     ("capture.cgroups", "[\"/jobs\"]", &[("search.cgroups", "[\"/jobs\"]")]),
     ("node.instance", "\"b\"", &[("kernel.instance", "\"b\"")]),
     ("enforce.backend", "\"setsockopt\"", &[("kernel.tiers", "[SetSockOpt, None]")]),
-    ("enforce.max_flows", "64", &[("kernel.max_flows", "64")]),
+    ("enforce.max_flows", "64", &[("kernel.max_flows", "64"), ("kernel.floor", "Rate(747192)")]),
     ("enforce.floor_mbps", "20.0", &[("brain.floor", "Rate(20000000)")]),
     ("enforce.floor_ratio", "0.07", &[("brain.floor_ratio", "0.07")]),
     ("enforce.deadline_slots", "5", &[("brain.deadline_slots", "5")]),

@@ -180,7 +180,7 @@ fn namespace(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
 }
 
 /// What a node's kernel knows of ways and neighbours, as lines that bring it back.
-fn ways(ns: &NetNs) -> Result<String, Unrun> {
+pub(super) fn ways(ns: &NetNs) -> Result<String, Unrun> {
     let routes = ns.ask_ip(&["route", "show"])?.replace(" linkdown", "");
     let neighbours = ns.ask_ip(&["neigh", "show", "nud", "permanent"])?;
     let routes = routes
