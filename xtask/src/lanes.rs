@@ -1,5 +1,6 @@
 //! Runs test programs in two lanes side by side: those that use the kernel, networks or time, one after the other, which mostly
-//! wait; and those that only compute, in the kernel's idle class, which get what the others leave of the processors.
+//! wait; and those that only compute, in the kernel's idle class, which get what the others leave of the processors. A test that
+//! failed beside others and uses the kernel, networks or time has one more try with nothing beside it, which is told.
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -34,6 +35,9 @@ const COMPUTE: [&str; 19] = [
     "xtask",
 ];
 
+/// Where more tests of a program failed than this, the machine's other work was not why.
+const MAX_AGAIN: usize = 3;
+
 /// A test program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Program {
@@ -50,6 +54,15 @@ pub(crate) struct Ran {
     pub(crate) counts: Counts,
     /// Programs of which something failed.
     pub(crate) failed: Vec<String>,
+    /// Tests that passed at their second try only, each after its program.
+    pub(crate) again: Vec<String>,
+}
+
+/// What a program had said when it had failed.
+struct Failed<'a> {
+    program: &'a Program,
+    /// Its tests that failed; none: it did not come to its end.
+    tests: Vec<String>,
 }
 
 /// Which of the lanes.
@@ -91,8 +104,13 @@ impl Program {
         if computes { Lane::Compute } else { Lane::Kernel }
     }
 
-    /// Runs it to its end; what it writes goes to this file.
-    fn run(&self, log: &Path, vars: &[(&str, String)]) -> Result<ExitStatus, String> {
+    /// Where what it writes goes.
+    fn log(&self, logs: &Path, end: &str) -> PathBuf {
+        logs.join(format!("{}{end}.txt", self.shown().replace(['/', ' '], "-")))
+    }
+
+    /// Runs these of its tests, or all if none is named, to their end; what it writes goes to this file.
+    fn run(&self, tests: &[String], log: &Path, vars: &[(&str, String)]) -> Result<ExitStatus, String> {
         let why = |e: std::io::Error| format!("{}: {e}", log.display());
         let out = File::create(log).map_err(why)?;
         let err = out.try_clone().map_err(why)?;
@@ -105,11 +123,20 @@ impl Program {
             }
             Lane::Kernel => Command::new(&self.file),
         };
+        if !tests.is_empty() {
+            command.arg("--exact").args(tests);
+        }
         command.current_dir(&self.dir).env("CARGO_MANIFEST_DIR", &self.dir);
         command.envs(vars.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::null()).stdout(out).stderr(err);
         command.status().map_err(|e| format!("{} cannot be started: {e}", self.file.display()))
     }
+}
+
+/// The tests that a program of libtest names at its end as failed.
+fn failures(said: &str) -> Vec<String> {
+    let Some((_, list)) = said.rsplit_once("\nfailures:\n") else { return Vec::new() };
+    list.lines().map_while(|line| line.strip_prefix("    ")).map(|name| name.trim().to_owned()).collect()
 }
 
 /// Runs them all and adds up what they say. Shows a line for each that passes, and all that one says that does not; what each
@@ -121,35 +148,65 @@ pub(crate) fn run(programs: &[Program], vars: &[(&str, String)]) -> Result<Ran, 
     let logs = target_dir().join("tests");
     let _ = fs::remove_dir_all(&logs);
     fs::create_dir_all(&logs).map_err(|e| format!("creating {}: {e}", logs.display()))?;
-    let all = Mutex::new(Ran::default());
+    let (all, failed) = (Mutex::new(Ran::default()), Mutex::new(Vec::new()));
     std::thread::scope(|threads| {
         for lane in [Lane::Kernel, Lane::Compute] {
-            let (all, logs) = (&all, &logs);
+            let (all, failed, logs) = (&all, &failed, &logs);
             let mut queue: VecDeque<&Program> = programs.iter().filter(|program| program.lane() == lane).collect();
             threads.spawn(move || {
                 while let Some(program) = queue.pop_front() {
-                    let log = logs.join(format!("{}.txt", program.shown().replace(['/', ' '], "-")));
+                    let log = program.log(logs, "");
                     let begin = Instant::now();
-                    let ended = program.run(&log, vars);
+                    let ended = program.run(&[], &log, vars);
                     let said = fs::read(&log).unwrap_or_default();
                     let said = String::from_utf8_lossy(&said);
                     let mut counts = Counts::default();
                     said.lines().for_each(|line| counts.line(line));
                     let (passed, seconds) = (matches!(&ended, Ok(status) if status.success()), begin.elapsed());
-                    let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
                     if passed {
                         println!("{}: {} ({:.1} s)", program.shown(), counts.ran(), seconds.as_secs_f64());
                     } else {
                         let how = ended.map_or_else(|why| why, |status| status.to_string());
                         println!("\n{said}\n{}: {how} ({:.1} s)\n", program.shown(), seconds.as_secs_f64());
-                        all.failed.push(program.shown());
+                        let tests = failures(&said);
+                        failed.lock().unwrap_or_else(PoisonError::into_inner).push(Failed { program, tests });
                     }
-                    all.counts.add(&counts);
+                    all.lock().unwrap_or_else(PoisonError::into_inner).counts.add(&counts);
                 }
             });
         }
     });
-    Ok(all.into_inner().unwrap_or_else(PoisonError::into_inner))
+    let mut all = all.into_inner().unwrap_or_else(PoisonError::into_inner);
+    for failed in failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        failed.again(&logs, vars, &mut all);
+    }
+    Ok(all)
+}
+
+impl Failed<'_> {
+    /// Tries once more what failed, where time and neighbours matter to it and it is not more than a few tests: what fails
+    /// without anything beside it has failed.
+    fn again(&self, logs: &Path, vars: &[(&str, String)], all: &mut Ran) {
+        let (program, tests) = (self.program, &self.tests);
+        let shown = program.shown();
+        if program.lane() == Lane::Compute || tests.is_empty() || tests.len() > MAX_AGAIN {
+            return all.failed.push(shown);
+        }
+        let log = program.log(logs, "-again");
+        let ended = program.run(tests, &log, vars);
+        let said = fs::read(&log).unwrap_or_default();
+        let said = String::from_utf8_lossy(&said);
+        // A name that the program does not know is no test that passed.
+        let passed = said.lines().any(|line| line.starts_with(&format!("test result: ok. {} passed;", tests.len())));
+        if passed && matches!(&ended, Ok(status) if status.success()) {
+            println!("{shown}: passed at the second try: {}", tests.join(", "));
+            all.counts.mend(tests.len());
+            all.again.extend(tests.iter().map(|test| format!("{shown} {test}")));
+        } else {
+            println!("\n{said}\n{shown}: failed at the second try too: {}\n", tests.join(", "));
+            all.failed.push(shown);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -169,6 +226,81 @@ mod tests {
         assert_eq!(Program::built(&line("/w/p/Cargo.toml", "all", false, r#""/t/all-1""#)), None);
         assert_eq!(Program::built(&line("/w/p/Cargo.toml", "all", true, "null")), None);
         assert_eq!(Program::built(r#"{"reason":"build-finished","success":true}"#), None);
+    }
+
+    #[test]
+    fn the_failures_are_those_of_the_list_at_the_end() {
+        let said = "test a ... FAILED\n\nfailures:\n\n---- a stdout ----\n\nfailures:\n    x::y\n\n---- b::c stdout ----\nno\n\n\
+                    failures:\n    a\n    b::c\n\ntest result: FAILED. 1 passed; 2 failed; 0 ignored; 0 filtered out\n";
+        assert_eq!(failures(said), ["a", "b::c"]);
+        assert!(failures("test a ... ok\n\ntest result: ok. 1 passed\n").is_empty());
+        assert!(failures("running 9 tests\nsignal: 11\n").is_empty());
+    }
+
+    /// A folder of its own, gone with this.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Folder {
+            let dir = std::env::temp_dir().join(format!("xtask-{name}-{}", std::process::id()));
+            fs::create_dir_all(&dir).expect("a folder");
+            Folder(dir)
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    /// A program of libtest for a test: it fails at its first try, and at its second unless it is to pass then.
+    fn flaky(dir: &Path, passes: bool) -> Program {
+        use std::os::unix::fs::PermissionsExt;
+        let result = |ok: bool, filtered: u32| match ok {
+            true => format!("test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; {filtered} filtered out"),
+            false => format!(
+                "\nfailures:\n    a::b\n\ntest result: FAILED. 0 passed; 1 failed; 0 ignored; 0 measured; {filtered} filtered out"
+            ),
+        };
+        let (first, then) = (result(false, 0), result(passes, 9));
+        let file = dir.join("program");
+        let code = u8::from(!passes);
+        let script = format!(
+            "#!/bin/sh\ncase \"$*\" in\n'') echo '{first}'; exit 1;;\n'--exact a::b') echo '{then}'; exit {code};;\nesac\nexit 2\n"
+        );
+        fs::write(&file, script).expect("it is written");
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("it is made a program");
+        Program { file, dir: dir.to_owned(), name: "all".into() }
+    }
+
+    #[test]
+    fn what_fails_beside_others_only_is_told_and_what_fails_alone_too_has_failed() {
+        for passes in [true, false] {
+            let dir = Folder::new("flaky");
+            let (program, mut all) = (flaky(&dir.0, passes), Ran::default());
+            all.counts.line("test result: FAILED. 0 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out");
+            let failed = Failed { program: &program, tests: vec!["a::b".into()] };
+            failed.again(&dir.0, &[], &mut all);
+            let counts = format!("{} passed, {} failed", usize::from(passes), usize::from(!passes));
+            assert_eq!(all.counts.ran(), counts);
+            assert_eq!((all.failed.len(), all.again.len()), (usize::from(!passes), usize::from(passes)));
+        }
+    }
+
+    #[test]
+    fn what_only_computes_or_fails_as_a_whole_has_no_second_try() {
+        let dir = Folder::new("no-second-try");
+        let mut program = flaky(&dir.0, true);
+        for tests in [0, MAX_AGAIN + 1] {
+            let mut all = Ran::default();
+            Failed { program: &program, tests: vec!["a::b".into(); tests] }.again(&dir.0, &[], &mut all);
+            assert_eq!((all.failed.len(), all.again.len()), (1, 0));
+        }
+        let mut all = Ran::default();
+        program.dir = root().join("planners");
+        Failed { program: &program, tests: vec!["a::b".into()] }.again(&dir.0, &[], &mut all);
+        assert_eq!((all.failed.len(), all.again.len()), (1, 0));
     }
 
     #[test]

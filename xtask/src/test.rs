@@ -12,7 +12,8 @@ cargo xtask test [--nextest | --gpu]
 
 Installs what is missing, builds every program and test, and runs every test. Ends with one line: how many passed, failed
 and were skipped, and why. As root on a kernel that has what Sluice needs no test may be skipped for want of either; for
-want of anything else only those of testbed/skip/allowed.txt may.
+want of anything else only those of testbed/skip/allowed.txt may. Up to three tests of a program that use the kernel,
+networks or time and fail beside others are tried once more with nothing beside them; the last line names those that pass then.
 
   --nextest   run with cargo-nextest instead of cargo test
   --gpu       only a real NCCL with the profiler plug-in: two ranks on one GPU, over sockets. Needs a GPU, its driver and
@@ -52,7 +53,7 @@ pub(crate) fn all(nextest: bool) -> Result<(), String> {
         let incremental = std::env::var("CARGO_INCREMENTAL").unwrap_or_else(|_| "0".to_owned());
         step.with("CARGO_INCREMENTAL", &incremental)
     };
-    let mut counts = Counts::default();
+    let (mut counts, mut again) = (Counts::default(), Vec::new());
     let ran = if nextest {
         let step = cargo(&["nextest", "run", "--no-fail-fast"]).with(vars[0].0, &vars[0].1);
         step.through(Stream::Err, |line| counts.line(line))
@@ -66,10 +67,13 @@ pub(crate) fn all(nextest: bool) -> Result<(), String> {
         }
         eprintln!("\n{} test programs, side by side; what each says: target/tests", programs.len());
         let all = lanes::run(&programs, &vars)?;
-        counts = all.counts;
+        (counts, again) = (all.counts, all.again);
         if all.failed.is_empty() { Ok(()) } else { Err(format!("failed: {}", all.failed.join(", "))) }
     };
     counts.skips(&fs::read_to_string(&skips).map_err(|e| format!("reading {}: {e}", skips.display()))?);
     println!("\ntests: {counts}");
+    if !again.is_empty() {
+        println!("passed at their second try, with nothing beside them: {}", again.join(", "));
+    }
     ran
 }
