@@ -26,7 +26,7 @@ const TABLES: &str = "route 10.0.1.0/24 via 1 02:00:00:00:01:01 02:00:00:00:00:0
 
 /// Makes this thread's own network that of a switch with two ports, `p0` and `p1`, whose far ends are `far0` and `far1`; false
 /// where that may not be. It is gone with the thread.
-fn become_switch() -> bool {
+pub fn become_switch() -> bool {
     if unshare(CloneFlags::CLONE_NEWNET).is_err() {
         return false;
     }
@@ -106,7 +106,7 @@ fn what_comes_while_nobody_reads_is_lost_beyond_the_buffer_and_the_sum_is_what_w
 }
 
 /// Are all threads of a process stopped?
-fn is_stopped(pid: u32) -> bool {
+pub fn is_stopped(pid: u32) -> bool {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     let mut stats = tasks.map(|task| std::fs::read_to_string(task.unwrap().path().join("stat")).unwrap_or_default());
     stats.all(|stat| stat.rsplit(") ").next().is_some_and(|fields| fields.starts_with('T')))

@@ -5,6 +5,7 @@ mod control;
 mod exchange;
 mod hostile;
 mod identity;
+mod keys;
 mod lost;
 mod manager;
 mod monitoring;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use nix::sys::socket::{setsockopt, sockopt::TcpCongestion};
 use sluice_ebpf::{NotTaken, SocketEventKind};
 use sluice_schedule::event::Allowance;
 use sluice_schedule::{Bytes, Rate};
@@ -42,6 +43,8 @@ pub const ALWAYS: &[Script] = &[
     script!(the_window_closes_and_opens),
     script!(nobody_renews_the_order),
     script!(nobody_renews_and_nothing_comes_back),
+    script!(what_is_in_flight_and_three_segments_are_left_to_the_next),
+    script!(where_nothing_is_in_flight_ten_segments_are_left_to_the_next),
 ];
 
 /// What is rarer, or differs in a habit only.
@@ -274,6 +277,48 @@ fn nobody_renews_and_nothing_comes_back(net: &Net, kernel: &mut Kernelled) -> Ou
     let (info, before) = (stage.info(), stage.peer().seen().bytes);
     ensure!(info.tcpi_total_retrans > 0 && info.tcpi_snd_cwnd < 4, "not by a time-out: {}", stage.told());
     stage.peer().deaf(false);
+    stage.until("it goes on plain", |stage| stage.peer().seen().bytes > before + 500_000)
+}
+
+/// Given back while segments are under way of which nothing is heard, so that their number and the window stand still.
+fn what_is_in_flight_and_three_segments_are_left_to_the_next(net: &Net, kernel: &mut Kernelled) -> Outcome {
+    let mut stage = Stage::open(net, kernel, Habits::default(), all_arrive)?;
+    stage.run(Duration::from_millis(200));
+    stage.follows()?;
+    stage.peer().deaf(true);
+    let mut flying = 0;
+    stage.until("nothing leaves any more", |stage| {
+        let before = stage.flying();
+        stage.run(Duration::from_millis(10));
+        flying = stage.flying();
+        flying == before && flying > 20
+    })?;
+    // The application's own choice gives it back at once, and not with the next acknowledgement.
+    setsockopt(&stage.stream, TcpCongestion, &"reno".into()).map_err(|e| e.to_string())?;
+    let window = stage.info().tcpi_snd_cwnd;
+    ensure!(window == flying + 3, "a window of {window} with {flying} in flight; {}", stage.told());
+    stage.peer().deaf(false);
+    let before = stage.peer().seen().bytes;
+    stage.until("it goes on plain", |stage| stage.peer().seen().bytes > before + 500_000)
+}
+
+/// Given back by the first segment after a pause, while nothing comes back that would widen the window.
+fn where_nothing_is_in_flight_ten_segments_are_left_to_the_next(net: &Net, kernel: &mut Kernelled) -> Outcome {
+    let mut stage = Stage::open(net, kernel, Habits::default(), all_arrive)?;
+    stage.run(Duration::from_millis(200));
+    stage.follows()?;
+    stage.sends(false);
+    stage.until("it is silent", |stage| stage.stats().is_ok_and(|stats| stats.queued == Bytes::ZERO))?;
+    stage.nobody_renews();
+    stage.run(Duration::from_millis(300));
+    stage.peer().deaf(true);
+    stage.sends(true);
+    stage.is_given_back(SocketEventKind::Expired)?;
+    let (info, flying) = (stage.info(), stage.flying());
+    ensure!(info.tcpi_total_retrans == 0, "looked at too late; {}", stage.told());
+    ensure!(info.tcpi_snd_cwnd == 10 && flying <= 10, "{flying} in flight; {}", stage.told());
+    stage.peer().deaf(false);
+    let before = stage.peer().seen().bytes;
     stage.until("it goes on plain", |stage| stage.peer().seen().bytes > before + 500_000)
 }
 

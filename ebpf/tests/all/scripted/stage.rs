@@ -181,6 +181,12 @@ impl<'a> Stage<'a> {
         common::tcp_info(&self.stream)
     }
 
+    /// Segments that the kernel takes to be on the path.
+    pub fn flying(&self) -> u32 {
+        let info = self.info();
+        info.tcpi_unacked - (info.tcpi_sacked + info.tcpi_lost).min(info.tcpi_unacked) + info.tcpi_retrans
+    }
+
     /// Everything that may explain a failure.
     pub fn told(&mut self) -> String {
         let (stats, counters) = (self.kernel.path().stats(self.row), self.kernel.path().counters());
