@@ -253,9 +253,18 @@ INLINE void new_order(struct flow *flow, __u64 before, __u64 order)
 }
 
 /*
+ * Ordinary TCP never sends less than two segments in a round trip: a flow that is ordered less than that loads its path
+ * less as it is.
+ */
+INLINE bool below_plain(struct tcp_sock *tp, __u64 order)
+{
+	return order * (tp->srtt_us >> 3) < 2000000ULL * tp->mss_cache;
+}
+
+/*
  * Counts losses in windows of one round trip; two bad ones in a row trip the guard. (A queue that another flow
  * overfills loses for one round trip, an order that is too high goes on losing.) True if it trips for the second time
- * in short order, and less than four fifths of the order arrive.
+ * in short order, less than four fifths of the order arrive, and ordinary TCP could send less than that.
  */
 INLINE bool loss_guard(struct tcp_sock *tp, struct flow *flow, struct sluice_cfg *cfg, __u64 now, __u64 order)
 {
@@ -292,7 +301,8 @@ INLINE bool loss_guard(struct tcp_sock *tp, struct flow *flow, struct sluice_cfg
 			 * The path carries nearly all of the order: the queue is full of somebody else's segments, and plain
 			 * flows would only fill it more.
 			 */
-			if (flow->trip_ns && now - flow->trip_ns < cfg->loss_retrip && kept * 5 < order * 4)
+			if (flow->trip_ns && now - flow->trip_ns < cfg->loss_retrip && kept * 5 < order * 4 &&
+			    !below_plain(tp, order))
 				return 1;
 			flow->trip_ns = now;
 			flow->cap_ns = now;
