@@ -66,6 +66,13 @@ impl Bare {
         self.snapshot().map_or(0, |seen| seen.enforcement.rows_used as usize)
     }
 
+    /// Host 0's metrics whose names hold one of these words, as lines of their text without what they have in common.
+    pub fn counted(&self, words: &[&str]) -> String {
+        let text = self.daemons.get(0, "/metrics").unwrap_or_default();
+        let lines = text.lines().filter(|line| words.iter().any(|word| line.contains(word)));
+        lines.filter_map(|line| line.strip_prefix("sluice_")).collect::<Vec<_>>().join(", ")
+    }
+
     /// Is nothing enforced here?
     pub fn lacks(&self) -> bool {
         self.snapshot().is_some_and(|seen| {

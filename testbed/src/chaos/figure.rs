@@ -241,6 +241,13 @@ pub fn quantile(values: &mut [f64], part: f64) -> f64 {
     values.get(at.min(values.len().saturating_sub(1))).copied().unwrap_or(0.0)
 }
 
+/// The value that `of` chooses of all, the least or the largest. NaN, which is within no bar, where one was not
+/// measured and where there are none.
+pub fn worst(values: impl IntoIterator<Item = f64>, of: fn(f64, f64) -> f64) -> f64 {
+    let known = |a: f64, b: f64| if a.is_nan() || b.is_nan() { f64::NAN } else { of(a, b) };
+    values.into_iter().reduce(known).unwrap_or(f64::NAN)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -264,5 +271,8 @@ mod tests {
         let mut values = [3.0, 1.0, 2.0, 4.0];
         assert_eq!((quantile(&mut values, 0.5), quantile(&mut values, 1.0)), (2.0, 4.0));
         assert_eq!((quantile(&mut values, 0.99), quantile(&mut [], 0.5)), (4.0, 0.0));
+        assert_eq!((worst(values, f64::min), worst(values, f64::max)), (1.0, 4.0));
+        assert!(worst([], f64::max).is_nan());
+        assert!([[1.0, f64::NAN], [f64::NAN, 1.0]].iter().all(|two| worst(*two, f64::max).is_nan()));
     }
 }

@@ -1,5 +1,6 @@
-//! What samples say of flows that always have data to send: when each was given back, whether it should have been before that,
-//! and how long it waits for an acknowledgement. Pure.
+//! What samples say of flows: when each was given back, whether it should have been before that, and how long it waits
+//! for an acknowledgement. A flow that has nothing to send waits for none and is given back by none: it counts while it
+//! has. Pure.
 
 use super::figure::quantile;
 use super::ground::ms;
@@ -22,15 +23,25 @@ pub fn mine(samples: &[FlowSample], from: u64, to: u64) -> Vec<&FlowSample> {
     samples.iter().filter(|s| s.rank == 0 && s.t_ns >= from && s.t_ns <= to).collect()
 }
 
-/// When each flow was last seen managed, ms from `from` on; one that still is counts as the last look at it.
+/// How long each flow that had something to send was managed, ms from `from` on, or from when it had something to send
+/// again; one that still is counts as the last look at it.
 pub fn released(mine: &[&FlowSample], from: u64) -> Vec<f64> {
     let flows = mine.first().map_or(0, |s| s.flows.len());
-    let last = |flow: usize| {
-        // The first sample after which it is never managed again.
-        let managed = mine.iter().rposition(|s| s.flows.get(flow).is_some_and(|f| f.1));
-        managed.map_or(0.0, |at| ms(from, mine.get(at + 1).or(mine.get(at)).map_or(from, |s| s.t_ns)))
+    let longest = |flow: usize| {
+        let (mut since, mut longest) = (Some(from), 0.0_f64);
+        for (at, sample) in mine.iter().enumerate() {
+            if !sample.is_unsent(flow) {
+                since = None;
+                continue;
+            }
+            let since = *since.get_or_insert(sample.t_ns);
+            if sample.flows.get(flow).is_some_and(|f| f.1) {
+                longest = longest.max(ms(since, mine.get(at + 1).unwrap_or(sample).t_ns));
+            }
+        }
+        longest
     };
-    (0..flows).map(last).collect()
+    (0..flows).map(longest).collect()
 }
 
 /// Flows that stay managed although something was acknowledged between two looks, both of which came after all orders had run
@@ -47,7 +58,8 @@ pub fn kept(mine: &[&FlowSample], ran_out: u64) -> usize {
     (0..flows).filter(|flow| is_kept(*flow)).count()
 }
 
-/// How long each flow waits at each of many moments, as long as half of the time is left to see the end of it.
+/// How long each flow that has something to send waits at each of many moments, as long as half of the time is left to
+/// see the end of it.
 pub fn waits(mine: &[&FlowSample]) -> Waits {
     let (Some(first), Some(last)) = (mine.first(), mine.last()) else { return Waits::default() };
     let middle = first.t_ns + (last.t_ns - first.t_ns) / 2;
@@ -57,9 +69,8 @@ pub fn waits(mine: &[&FlowSample]) -> Waits {
             continue;
         }
         next = sample.t_ns + EVERY;
-        all.extend((0..sample.flows.len()).map(|flow| {
-            let acked = |s: &FlowSample| s.flows.get(flow).map_or(0, |f| f.0);
-            let moved = mine[at..].iter().find(|later| acked(later) > acked(sample));
+        all.extend((0..sample.flows.len()).filter(|flow| sample.is_unsent(*flow)).map(|flow| {
+            let moved = mine[at..].iter().find(|later| later.acked(flow) > sample.acked(flow));
             ms(sample.t_ns, moved.unwrap_or(last).t_ns)
         }));
     }
@@ -76,7 +87,14 @@ mod tests {
     use super::*;
 
     fn sample(t_ms: u64, flows: &[(u64, bool)]) -> FlowSample {
-        FlowSample { t_ns: t_ms * 1_000_000, rank: 0, flows: flows.to_vec() }
+        FlowSample { t_ns: t_ms * 1_000_000, rank: 0, flows: flows.to_vec(), unsent: vec![true; flows.len()] }
+    }
+
+    /// The same, where the first flow has nothing to send.
+    fn waiting(t_ms: u64, flows: &[(u64, bool)]) -> FlowSample {
+        let mut sample = sample(t_ms, flows);
+        sample.unsent[0] = false;
+        sample
     }
 
     #[test]
@@ -92,6 +110,22 @@ mod tests {
         assert_eq!(since(20), [0.0, 0.0]);
         assert!(released(&[], 0).is_empty());
         assert!((longest_gap(&mine(&samples, 0, u64::MAX)) - 4.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_flow_with_nothing_to_send_is_not_late() {
+        let all = |flow| [(0, flow), (0, false)];
+        // Managed all the time, but with something to send only until 14 ms, and from 300 to 304 ms.
+        let samples = [
+            sample(10, &all(true)),
+            waiting(14, &all(true)),
+            waiting(250, &all(true)),
+            sample(300, &all(true)),
+            sample(304, &all(false)),
+        ];
+        assert_eq!(released(&mine(&samples, 0, u64::MAX), 10_000_000), [4.0, 0.0]);
+        let held = [sample(10, &all(true)), sample(14, &all(true)), sample(250, &all(true)), sample(300, &all(false))];
+        assert_eq!(released(&mine(&held, 0, u64::MAX), 10_000_000), [290.0, 0.0]);
     }
 
     #[test]
@@ -117,6 +151,9 @@ mod tests {
             (0..20_u64).map(|n| sample(n * 50, &flows(n, if n < 6 { 0 } else { n }))).collect();
         let seen = waits(&mine(&samples, 0, u64::MAX));
         assert_eq!(seen, Waits { p99: 300.0, worst: 300.0 });
+        // The first flow alone stands still, with nothing to send: it waits for nothing.
+        let samples: Vec<FlowSample> = (0..20_u64).map(|n| waiting(n * 50, &flows(0, n))).collect();
+        assert_eq!(waits(&mine(&samples, 0, u64::MAX)), Waits { p99: 50.0, worst: 50.0 });
         assert_eq!(waits(&[]), Waits::default());
     }
 }

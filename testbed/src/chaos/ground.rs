@@ -1,4 +1,4 @@
-//! What rows stand on: a fabric with daemons and a job that always has data to send, and what is seen of its flows.
+//! What rows stand on: a fabric with daemons and a job whose rounds take half a minute, and what is seen of its flows.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use sluice_wire::snapshot::{ConditionCode, FlowState, Snapshot};
 use super::given_back;
 use crate::experiment::Bench;
 use crate::experiment::capacity::queue;
-use crate::experiment::live::{FlowSample, Live};
+use crate::experiment::live::Live;
 use crate::fabric::FabricSpec;
 use crate::job::{self, Arch};
 use crate::run::{Binaries, JobPlan, Placement, Policy, RunError, RunPlan, write};
@@ -105,7 +105,7 @@ impl Setting {
     /// A parameter-server job without an end: workers on host 0, servers on the others.
     pub fn plan(&self) -> (RunPlan, Placement) {
         let fabric = FabricSpec::star(HOSTS, self.rate, queue(self.rate));
-        // A round of half a minute, so that data is always there to send.
+        // A round of half a minute, so that data is there to send nearly always; a flow that has done its part waits.
         let bytes = fabric.payload(self.rate).over(Nanos::from_millis(30_000));
         let workers = self.flows.div_ceil(FLOWS_EACH).max(1);
         let servers = self.flows.div_ceil(workers);
@@ -262,8 +262,8 @@ impl Stage {
         self.snapshot(host).map_or(0, |seen| seen.flows_in(FlowState::Managed))
     }
 
-    /// When each flow of host 0 was last seen managed after `from`, ms: until it was under plain TCP. Flows that still are
-    /// count as the time until now.
+    /// How long each flow of host 0 with something to send was managed after `from`, ms: until it was under plain TCP.
+    /// Flows that still are count as the time until now.
     pub fn released(&self, from: u64) -> Vec<f64> {
         self.released_within(from, u64::MAX)
     }
@@ -281,15 +281,15 @@ impl Stage {
         self.live.until(0, false, Duration::from_secs(10))
     }
 
-    /// The longest silence of a flow of host 0, ms.
+    /// The longest silence of a flow of host 0, ms, as [`Live::longest_silence`].
     pub fn silence(&self, from: u64, to: u64) -> f64 {
         self.live.longest_silence(0, from, to)
     }
 
-    /// The least that host 0's flows got acknowledged in 10 ms, as a part of their mean over `base`.
-    pub fn least_bin(&self, (from, to): (u64, u64), base: (u64, u64)) -> f64 {
-        let mean = self.live.rate(0, base.0, base.1);
-        least_bin(&self.live.samples, from, to) / mean.max(1e-9)
+    /// The least that host 0's flows got acknowledged in 10 ms, as a part of their mean over `base`, as
+    /// [`Live::least_bin`].
+    pub fn least_bin(&self, within: (u64, u64), base: (u64, u64)) -> f64 {
+        self.live.least_bin(0, within, base)
     }
 
     /// Starts a host's daemon again as if it had not been killed often: a loop of crashes is another row's subject.
@@ -326,29 +326,6 @@ pub fn silence_bound(floor: Rate) -> f64 {
     20.0 + 2.0 * 1500.0 * 8e3 / floor.0.max(1) as f64
 }
 
-/// Payload Mbit/s of the worst 10 ms.
-fn least_bin(samples: &[FlowSample], from: u64, to: u64) -> f64 {
-    const BIN: u64 = 10_000_000;
-    let total = |s: &FlowSample| s.flows.iter().map(|f| f.0).sum::<u64>();
-    let mine: Vec<(u64, u64)> =
-        samples.iter().filter(|s| s.rank == 0 && s.t_ns >= from && s.t_ns <= to).map(|s| (s.t_ns, total(s))).collect();
-    // What was acknowledged by a time, between two samples in a straight line: samples are not taken at the bins' edges.
-    let at = |t: u64| {
-        let after = mine.partition_point(|(time, _)| *time < t);
-        match (after.checked_sub(1).and_then(|i| mine.get(i)), mine.get(after)) {
-            (Some(&(t0, b0)), Some(&(t1, b1))) => {
-                b0 as f64 + (b1 - b0) as f64 * (t - t0) as f64 / (t1 - t0).max(1) as f64
-            }
-            (_, Some(&(_, b))) | (Some(&(_, b)), None) => b as f64,
-            (None, None) => 0.0,
-        }
-    };
-    let (Some(&(first, _)), Some(&(last, _))) = (mine.first(), mine.last()) else { return 0.0 };
-    let bins = (last - first) / BIN;
-    let rate = |bin: u64| (at(first + (bin + 1) * BIN) - at(first + bin * BIN)) * 8e3 / BIN as f64;
-    (0..bins).map(rate).fold(f64::INFINITY, f64::min)
-}
-
 /// A ring whose rounds take about so long alone on links of this rate, with a pause to compute between them.
 pub fn ring(name: &str, workers: usize, rate: Rate, round: Nanos, compute: Nanos) -> JobPlan {
     let bytes = Bytes(rate.over(round).0.max(4));
@@ -358,21 +335,6 @@ pub fn ring(name: &str, workers: usize, rate: Rate, round: Nanos, compute: Nanos
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn sample(t_ms: u64, flows: &[(u64, bool)]) -> FlowSample {
-        FlowSample { t_ns: t_ms * 1_000_000, rank: 0, flows: flows.to_vec() }
-    }
-
-    #[test]
-    fn the_least_bin_is_where_nothing_came() {
-        // 1 MB every 10 ms, but for one bin with nothing.
-        let step = |n: u64| sample(n * 10, &[(1_000_000 * if n > 5 { n - 1 } else { n }, true)]);
-        let samples: Vec<FlowSample> = (0..11).map(step).collect();
-        assert!(least_bin(&samples, 0, u64::MAX).abs() < 1e-9);
-        let even: Vec<FlowSample> = (0..5).map(step).collect();
-        assert!((least_bin(&even, 0, u64::MAX) - 800.0).abs() < 1e-6, "{}", least_bin(&even, 0, u64::MAX));
-        assert_eq!(least_bin(&[], 0, 1), 0.0);
-    }
 
     #[test]
     fn two_segments_at_the_floor_and_twenty_milliseconds() {

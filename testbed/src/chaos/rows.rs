@@ -190,9 +190,9 @@ pub const ROWS: &[Row] = &[
         "C14",
         false,
         [
-            "daemons that believe links to carry twice what they do, 250 kB of queue",
-            "retransmits over cubic's; iteration over cubic's",
-            "≤ 5; ≤ 1.10",
+            "daemons and a switch that believe links to carry twice what they do, 8 flows, 250 kB of queue",
+            "retransmits over cubic's, which must have some; iteration over cubic's; orders over what the path carries",
+            "≤ 5, cubic's ≥ 20; ≤ 1.10; ≥ 1.5",
         ],
         50,
         tables::twice,

@@ -150,7 +150,7 @@ impl<'a> Engine<'a> {
             self.page.computing();
             // Filling the buffer is part of the compute phase: the gradient is there when it ends.
             self.collective.begin(i);
-            self.outs.iter_mut().for_each(|o| o.sent = 0);
+            self.outs.iter_mut().for_each(Outgoing::begin);
             self.sleep_until(round_at)?;
             let round_start = now();
             self.exchange(i, report)?;
@@ -177,6 +177,12 @@ impl<'a> Engine<'a> {
     /// One round: everything out, everything in.
     fn exchange(&mut self, iteration: u64, report: &mut Reporter<impl Write>) -> Result<(), JobError> {
         let wire: u64 = self.collective.outs().iter().map(|s| s.bytes).sum();
+        if self.is_watched() {
+            // While it computed nobody looked: streams that had nothing to send meanwhile say so before they have
+            // something.
+            self.next_sample = 0;
+            self.sample(report);
+        }
         // A server's round begins with the first byte that reaches it.
         let mut told = false;
         loop {
@@ -216,7 +222,7 @@ impl<'a> Engine<'a> {
                 self.sample(report);
             }
             if moved == 0 {
-                self.wait(EpollTimeout::NONE)?;
+                self.wait(self.until_sample())?;
             }
         }
         if told {
@@ -225,18 +231,37 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
+    /// Does somebody look at each stream, however little happens?
+    fn is_watched(&self) -> bool {
+        self.file.sample_flows && self.file.sample_ms > 0
+    }
+
+    /// How long a wait may take: to the next sample, which must come also when no stream moves, or without an end.
+    fn until_sample(&self) -> EpollTimeout {
+        if !self.is_watched() {
+            return EpollTimeout::NONE;
+        }
+        let ms = self.next_sample.saturating_sub(now()).div_ceil(1_000_000);
+        EpollTimeout::from(u16::try_from(ms).unwrap_or(u16::MAX))
+    }
+
     fn sample(&mut self, report: &mut Reporter<impl Write>) {
         let t_ns = now();
         if t_ns >= self.next_sample {
             self.next_sample = t_ns + self.file.sample_ms * 1_000_000;
-            let acked = |o: &Outgoing| sys::tcp_info(&o.socket).map_or(0, |i| i.acked);
-            let managed = |o: &Outgoing| congestion_control(&o.socket).starts_with("sluice");
-            let flows: Vec<(u64, bool)> = if self.file.sample_flows {
-                self.outs.iter().map(|o| (acked(o), managed(o))).collect()
-            } else {
-                Vec::new()
-            };
-            report.say(&Line::Sample { t_ns, acked: self.outs.iter().map(acked).sum(), flows });
+            let (mut acked, mut flows, mut unsent) = (0, Vec::new(), Vec::new());
+            for out in &self.outs {
+                // All of it as of one instant: what was acknowledged, and what is left.
+                let kernel = sys::tcp_info(&out.socket);
+                let came = kernel.as_ref().map_or(0, |info| info.acked);
+                acked += came;
+                if self.file.sample_flows {
+                    flows.push((came, congestion_control(&out.socket).starts_with("sluice")));
+                    // A socket that does not answer is no stream that is done.
+                    unsent.push(kernel.map_or(true, |info| out.is_unsent(&info)));
+                }
+            }
+            report.say(&Line::Sample { t_ns, acked, flows, unsent });
         }
     }
 

@@ -118,7 +118,7 @@ pub struct JobFile {
     /// A sample line at most this often while bytes move, ms; 0: none.
     #[serde(default)]
     pub sample_ms: u64,
-    /// True: samples say how each stream does, not only their sum.
+    /// True: samples say how each stream does, not only their sum, and come also while no byte moves.
     #[serde(default)]
     pub sample_flows: bool,
     /// True: after connecting, wait for a line `start NS` (CLOCK_MONOTONIC) on standard input.

@@ -57,6 +57,10 @@ pub enum Line {
         /// With [`super::JobFile::sample_flows`]: the same per stream, and whether `sluice` drives it.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         flows: Vec<(u64, bool)>,
+        /// The same streams: whether there is anything that the peer has not acknowledged, with the kernel or the
+        /// member.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        unsent: Vec<bool>,
     },
     /// All iterations are over and every byte is acknowledged.
     Done {

@@ -10,7 +10,7 @@ use sluice_ebpf::traces;
 use sluice_schedule::Rate;
 use sluice_wire::snapshot::{ConditionCode, Mode, Snapshot, View};
 
-use crate::chaos::figure::{Figure, Unit, quantile};
+use crate::chaos::figure::{Figure, Unit, quantile, worst};
 use crate::chaos::ground::{Ground, Setting, Stage, Unrun, ms, silence_bound};
 use crate::run::RunError;
 use crate::run::daemons::own_instance;
@@ -85,25 +85,24 @@ fn around(
 fn figures(what: &str, all: &[Around]) -> Vec<Figure> {
     let least = |of: fn(&Around) -> f64| all.iter().map(of).fold(f64::INFINITY, f64::min);
     let most = |of: fn(&Around) -> f64| all.iter().map(of).fold(0.0, f64::max);
+    // One restart around which nothing was measured is none that was as it must be.
+    let (bin, silence) =
+        (worst(all.iter().map(|one| one.least_bin), f64::min), worst(all.iter().map(|one| one.silence_ms), f64::max));
     let mut bins: Vec<f64> = all.iter().map(|one| one.least_bin).collect();
     let lost = all.iter().filter(|one| one.managed != FLOWS).count();
     let doubled = all.iter().filter(|one| one.rows.1 > one.rows.0).count();
     vec![
-        Figure::at_least(
-            format!("{what}: least 10 ms over the rate before"),
-            least(|one| one.least_bin),
-            Unit::Ratio,
-            LEAST_BIN,
-        )
-        .noted(format!(
-            "median of {} {:.2}; undisturbed at least {:.2}",
-            all.len(),
-            quantile(&mut bins, 0.5),
-            least(|one| one.undisturbed)
-        )),
+        Figure::at_least(format!("{what}: least 10 ms over the rate before"), bin, Unit::Ratio, LEAST_BIN).noted(
+            format!(
+                "median of {} {:.2}; undisturbed at least {:.2}",
+                all.len(),
+                quantile(&mut bins, 0.5),
+                least(|one| one.undisturbed)
+            ),
+        ),
         Figure::at_most(
             format!("{what}: longest silence of a flow"),
-            most(|one| one.silence_ms),
+            silence,
             Unit::Ms,
             SILENCE_MS.max(most(|one| one.silent_before_ms)),
         )
@@ -203,7 +202,7 @@ pub fn builds(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
             result.push(Figure::at_most(what, plain, Unit::Ms, PLAIN_MS));
             let lost = all.iter().filter(|one| one.managed != FLOWS).count();
             result.push(Figure::exactly(format!("{name}: times that a flow was not managed afterwards"), lost, 0));
-            let silence = all.iter().map(|one| one.silence_ms).fold(0.0, f64::max);
+            let silence = worst(all.iter().map(|one| one.silence_ms), f64::max);
             result.push(Figure::at_most(
                 format!("{name}: longest silence of a flow"),
                 silence,
