@@ -41,6 +41,7 @@ use crate::enforce::{self, Enforcement, TooLittle};
 use crate::exchange::{Exchange, INBOX, Identity};
 use crate::fabric::{Fabric, Known, OwnLink};
 use crate::facts::Facts;
+use crate::http::Rules;
 use crate::interfaces;
 use crate::journal::Journal;
 use crate::logging::Filter;
@@ -183,6 +184,7 @@ impl Agent {
             asked: 0.into(),
             timeline: core.timeline(),
             unrecorded: Arc::default(),
+            rules: watch::Sender::new(Arc::new(Rules::of(&config))),
         });
         let tier = core.datapath().tier();
         let mut clock = Clock::new(&config, wall.clone());

@@ -17,7 +17,7 @@ use crate::audit::Audit;
 use crate::clock::monotonic;
 use crate::config::value::LogFilter;
 use crate::core::fleet::FleetWord;
-use crate::http::Control;
+use crate::http::{Control, Rules};
 use crate::logging::Filter;
 
 /// The loop answers a request within this time, or it is stuck.
@@ -48,6 +48,8 @@ pub struct Shared {
     pub timeline: Arc<Mutex<Timeline>>,
     /// Commands that could not be written to the audit file.
     pub unrecorded: Arc<AtomicU64>,
+    /// Who may ask for what over HTTP, as the configuration has it that holds.
+    pub rules: watch::Sender<Arc<Rules>>,
 }
 
 /// The handle that HTTP and signals use.

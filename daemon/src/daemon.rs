@@ -21,11 +21,11 @@ use tokio::sync::{mpsc, watch};
 use crate::agent::{self, Start, StartError};
 use crate::audit::Audit;
 use crate::clock;
-use crate::config::{ClockSource, Config, Details, Loaded};
+use crate::config::{ClockSource, Config, Loaded};
 use crate::control::{Handle, Request, Shared};
 use crate::exchange::backoff::random;
 use crate::fleet::Member;
-use crate::http::{self, Listeners, Rules};
+use crate::http::{self, Listeners};
 use crate::logging;
 use crate::privilege::Powers;
 use crate::privilege::start::{Split, become_two};
@@ -143,7 +143,7 @@ pub fn run(loaded: Loaded, file: Option<PathBuf>) -> anyhow::Result<ExitCode> {
     if let Some(member) = member {
         runtime.spawn(member.follow(requests.clone(), audit));
     }
-    runtime.block_on(serve(&config, tcp, unix, Arc::new(handle), requests.clone(), signals))?;
+    runtime.block_on(serve(tcp, unix, Arc::new(handle), requests.clone(), signals))?;
     // The loop was asked to end; a stuck one must not keep the process alive: its orders run out by themselves.
     let waited = std::time::Instant::now();
     while !thread.is_finished() && waited.elapsed() < END {
@@ -155,7 +155,6 @@ pub fn run(loaded: Loaded, file: Option<PathBuf>) -> anyhow::Result<ExitCode> {
 }
 
 async fn serve(
-    config: &Config,
     tcp: Vec<TcpListener>,
     unix: Option<UnixListener>,
     handle: Arc<Handle>,
@@ -166,14 +165,7 @@ async fn serve(
     for listener in tcp {
         listeners.tcp.push(tokio::net::TcpListener::from_std(listener).context("http.listen")?);
     }
-    let mut hosts = vec![config.node.name.clone()];
-    hosts.extend(config.http.listen.iter().map(|address| address.ip().to_string()));
-    let rules = Rules {
-        details_for_all: config.http.details == Details::All,
-        hosts,
-        control_group: Some(config.control.group.clone()).filter(|group| !group.is_empty()),
-        own_uid: nix::unistd::geteuid().as_raw(),
-    };
+    let rules = handle.shared.rules.subscribe();
     let Signals { mut reload, mut end, mut interrupt } = signals;
     let noting = handle.audit.clone();
     let shutdown = async move {

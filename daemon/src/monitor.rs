@@ -207,8 +207,8 @@ impl Monitor {
         self.others_eyes.clone()
     }
 
-    /// Takes over what a reload may change.
-    pub fn reconfigure(&mut self, config: &Config, fabric: Rc<Fabric>) {
+    /// Takes over what a reload may change. Flows that may not be managed any more are told as closed.
+    pub fn reconfigure(&mut self, config: &Config, fabric: Rc<Fabric>, out: &mut Vec<Event>) {
         fabric.learned.take_over(&self.fabric.learned);
         if !fabric.is_in_band() {
             // No echo would correct it any more.
@@ -221,6 +221,7 @@ impl Monitor {
         self.cgroups = config.job_cgroups();
         self.discovery.reconfigure(settings(config));
         self.plans.topology.clone_from(&config.topology);
+        self.leave_excluded(out);
         self.rematch = true;
     }
 

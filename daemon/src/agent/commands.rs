@@ -1,6 +1,7 @@
 //! What an operator asks of the running loop.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use sluice_formats::problem::{Problem, Problems};
 use sluice_logs::NotifyState;
@@ -13,6 +14,7 @@ use super::Agent;
 use super::kept::Wish;
 use crate::config::{self, ChangedKeys, Mode};
 use crate::control::Request;
+use crate::http::Rules;
 
 /// The mode of a request.
 pub(super) const fn mode(mode: WireMode) -> Mode {
@@ -150,6 +152,10 @@ impl Agent {
         let ChangedKeys { taken: changed, waiting } = self.core.reload(loaded, fabric.clone());
         self.exchange.reconfigure(self.core.config(), fabric);
         self.wall.reconfigure(self.core.config());
+        self.shared.rules.send_replace(Arc::new(Rules::of(self.core.config())));
+        if changed.contains(&"enforce.sysctls") {
+            self.sysctls_as_configured();
+        }
         if changed.contains(&"log.level") {
             self.filter_as_configured();
         }

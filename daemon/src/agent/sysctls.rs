@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use sluice_ebpf::sysctl::{Applied, Change};
 
+use super::{Agent, told};
 use crate::journal::Journal;
 use crate::stored::Keeper;
 
@@ -21,6 +22,29 @@ pub(super) fn set(keeper: &mut Keeper, journal: &Journal, apply: impl FnOnce() -
             next = "look why writing to node.run_dir or node.state_dir takes long, and set the mode again",
             "the sysctls are not set: what was asked before is not on the disk yet"
         );
+    }
+}
+
+/// Undoes everything noted by `restore`, soon; what is left is logged.
+fn give_back_soon(
+    keeper: &mut Keeper,
+    journal: &Journal,
+    restore: impl FnOnce(&[Change]) -> Vec<String> + Send + 'static,
+) {
+    let journal = journal.clone();
+    if !keeper.leave(move || journal.restore_by(restore).iter().for_each(|left| told::sysctl_left(left))) {
+        told::sysctl_left("not given back: what was asked before is not on the disk yet");
+    }
+}
+
+impl Agent {
+    /// A reload has changed the key: they are set where something is enforced, or what was set is given back.
+    pub(super) fn sysctls_as_configured(&mut self) {
+        if !self.core.config().enforce.sysctls {
+            give_back_soon(&mut self.keeper, &self.journal, self.powers.restorer());
+        } else if self.core.enforces() {
+            set(&mut self.keeper, &self.journal, self.powers.setter());
+        }
     }
 }
 

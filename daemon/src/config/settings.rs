@@ -66,7 +66,7 @@ settings! {
         benefit_slots: u64 = 128, "slots", Rule::PowerOfTwo(16, 4096), false, "Length of a window in which nothing is paced. Six iterations should fit; one value for the whole cluster.";
         benefit_part: u64 = 128, "slots", Rule::PowerOfTwo(8, 1024), false, "One slot of so many is in a window: what asking costs, and how soon it is known; one value for the whole cluster.";
         benefit_margin: f64 = 0.1, "ratio", Rule::Number(0.02, 0.5), false, "A job may be so much slower with Sluice than without before it is released.";
-        sysctls: bool = true, "", Rule::Any, false, "Set tcp_tso_rtt_log and tcp_wmem's maximum; restored at exit.";
+        sysctls: bool = true, "", Rule::Any, false, "Set tcp_tso_rtt_log and tcp_wmem's maximum; restored at exit, and when a reload says false.";
     }
     [schedule: Schedule] {
         policy: Policy = Policy::SrptP, "", Rule::Words(Policy::WORDS), false, "The rule of allocation.";

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use sluice_ebpf::{Datapath, Row};
 use sluice_schedule::coast::{self, Coasting};
 use sluice_schedule::host::Host;
-use sluice_schedule::{BootId, JobId, Nanos, Now, Rate};
+use sluice_schedule::{BootId, Event, JobId, Nanos, Now, Rate};
 use sluice_wire::timeline::{EventKind, EventRecord};
 
 use super::Core;
@@ -113,7 +113,9 @@ impl Core {
         let mode_in_file = self.config.mode != merged.mode;
         self.config = merged;
         self.loaded = loaded;
-        self.monitor.reconfigure(&self.config, fabric.clone());
+        let mut closed = Vec::new();
+        self.monitor.reconfigure(&self.config, fabric.clone(), &mut closed);
+        self.give_back(closed);
         if let Some(table) = &self.own_table {
             let mut table = table.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             table.carry(fabric.kept());
@@ -138,6 +140,19 @@ impl Core {
             self.set_mode(self.now, mode, None);
         }
         keys
+    }
+
+    /// Flows that may not be managed any more: the brain forgets them, and the kernel lets go of their sockets at once.
+    fn give_back(&mut self, closed: Vec<Event>) {
+        for event in closed {
+            if let Event::FlowClosed(flow) = event
+                && let Some(row) = self.row(flow)
+            {
+                tracing::info!(event = "flow-released", flow = %flow, why = "excluded", "a flow was given back");
+                self.datapath.release(row);
+            }
+            self.host.handle(self.now, event);
+        }
     }
 
     /// The last orders: every managed flow keeps the larger of its order and its equal share of the own link, all

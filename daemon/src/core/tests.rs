@@ -17,6 +17,7 @@ mod fleet;
 mod flight;
 mod keys;
 mod routes;
+mod series;
 mod surplus;
 
 const LINK: Rate = Rate::mbps(100);

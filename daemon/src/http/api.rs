@@ -18,7 +18,7 @@ use sluice_schedule::{FlowId, Nanos, Slot};
 use sluice_wire::snapshot::{Command, Refused, ReloadRequest, SCHEMA, Snapshot};
 use sluice_wire::text::parse_duration;
 use sluice_wire::timeline::{Anchor, Filter};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
 use super::exposition::{Expositions, prometheus};
 use super::guard::{Caller, Rules};
@@ -40,13 +40,21 @@ const CHUNKS: usize = 4;
 #[derive(Clone)]
 pub(super) struct App {
     pub control: Arc<dyn Control>,
-    pub rules: Arc<Rules>,
+    /// They change with a reload: see [`App::rules`].
+    pub rules: watch::Receiver<Arc<Rules>>,
     pub readings: Readings,
     pub connection_time: Duration,
     /// Answers that may be put together at a time.
     pub renderings: Arc<Semaphore>,
     pub streams: Streams,
     pub expositions: Arc<Expositions>,
+}
+
+impl App {
+    /// The rules that hold now.
+    pub fn rules(&self) -> Arc<Rules> {
+        self.rules.borrow().clone()
+    }
 }
 
 /// All routes for one connection's caller, and for as long as the connection lives.
@@ -101,7 +109,7 @@ async fn host_checked(State(app): State<App>, request: Request, next: Next) -> R
     let caller = request.extensions().get::<Caller>().copied();
     let host = request.headers().get(header::HOST).and_then(|value| value.to_str().ok());
     let mut response = match caller {
-        Some(Caller::Tcp(_)) if !app.rules.host_is_ours(host) => refuse(
+        Some(Caller::Tcp(_)) if !app.rules().host_is_ours(host) => refuse(
             StatusCode::MISDIRECTED_REQUEST,
             "not-permitted",
             "the Host header is not a name of this host",
@@ -128,7 +136,7 @@ async fn host_checked(State(app): State<App>, request: Request, next: Next) -> R
 
 async fn details_allowed(State(app): State<App>, request: Request, next: Next) -> Response {
     match request.extensions().get::<Caller>() {
-        Some(&caller) if app.rules.may_read_details(caller) => next.run(request).await,
+        Some(&caller) if app.rules().may_read_details(caller) => next.run(request).await,
         _ => refuse(
             StatusCode::FORBIDDEN,
             "not-permitted",
@@ -141,10 +149,11 @@ async fn details_allowed(State(app): State<App>, request: Request, next: Next) -
 /// Before the body is read: who may not command cannot make the daemon wait for one either.
 async fn commands_allowed(State(app): State<App>, request: Request, next: Next) -> Response {
     match request.extensions().get::<Caller>() {
-        Some(&caller) if app.rules.may_command(caller) => next.run(request).await,
+        Some(&caller) if app.rules().may_command(caller) => next.run(request).await,
         caller => {
             super::noted::refused(caller.copied(), request.uri().path());
-            let group = app.rules.control_group.as_deref().unwrap_or("sluice");
+            let rules = app.rules();
+            let group = rules.control_group.as_deref().unwrap_or("sluice");
             let help = format!("run it as root, or join the group `{group}` (control.group)");
             refuse(StatusCode::FORBIDDEN, "not-permitted", "this user may not give commands", &help)
         }
@@ -267,7 +276,7 @@ async fn timeline(
             );
         }
     };
-    let operator = || blocking_command(app.rules.clone(), caller);
+    let operator = || blocking_command(app.rules(), caller);
     let Some(place) = app.readings.begin(operator).await else {
         let help = "others are reading it; try again in some seconds";
         return refuse(StatusCode::SERVICE_UNAVAILABLE, "unavailable", "the timeline is being read too often", help);
@@ -293,7 +302,7 @@ async fn timeline(
 
 /// The flight record, as it lies on disk.
 async fn flight(State(app): State<App>, Extension(caller): Extension<Caller>) -> Response {
-    let operator = || blocking_command(app.rules.clone(), caller);
+    let operator = || blocking_command(app.rules(), caller);
     let Some(place) = app.readings.begin(operator).await else {
         let help = "others are reading it; try again in some seconds";
         return refuse(StatusCode::SERVICE_UNAVAILABLE, "unavailable", "the record is being read too often", help);

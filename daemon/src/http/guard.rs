@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use axum::http::uri::Authority;
 
+use crate::config::{Config, Details};
+
 /// The other end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Caller {
@@ -31,6 +33,18 @@ pub struct Rules {
 }
 
 impl Rules {
+    /// What the configuration says of it, for the process that asks.
+    pub fn of(config: &Config) -> Rules {
+        let mut hosts = vec![config.node.name.clone()];
+        hosts.extend(config.http.listen.iter().map(|address| address.ip().to_string()));
+        Rules {
+            details_for_all: config.http.details == Details::All,
+            hosts,
+            control_group: Some(config.control.group.clone()).filter(|group| !group.is_empty()),
+            own_uid: nix::unistd::geteuid().as_raw(),
+        }
+    }
+
     /// May this caller read the API and the page?
     pub fn may_read_details(&self, caller: Caller) -> bool {
         match caller {

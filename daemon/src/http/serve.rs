@@ -12,7 +12,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener, UnixStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 
 use super::Control;
@@ -62,8 +62,14 @@ pub fn bind_unix(path: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// Answers until `shutdown` is done; then every connection is dropped.
-pub async fn serve(listeners: Listeners, control: Arc<dyn Control>, rules: Rules, shutdown: impl Future<Output = ()>) {
+/// Answers until `shutdown` is done; then every connection is dropped. Each request is judged by the rules that hold
+/// when it comes.
+pub async fn serve(
+    listeners: Listeners,
+    control: Arc<dyn Control>,
+    rules: watch::Receiver<Arc<Rules>>,
+    shutdown: impl Future<Output = ()>,
+) {
     serve_each_for(CONNECTION_TIME, listeners, control, rules, shutdown).await;
 }
 
@@ -72,11 +78,11 @@ pub(super) async fn serve_each_for(
     connection_time: Duration,
     listeners: Listeners,
     control: Arc<dyn Control>,
-    rules: Rules,
+    rules: watch::Receiver<Arc<Rules>>,
     shutdown: impl Future<Output = ()>,
 ) {
     let renderings = Arc::new(Semaphore::new(RENDERINGS));
-    let (rules, readings, streams) = (Arc::new(rules), Readings::default(), Streams::default());
+    let (readings, streams) = (Readings::default(), Streams::default());
     let expositions = Arc::default();
     let app = App { control, rules, readings, connection_time, renderings, streams, expositions };
     let mut tasks = JoinSet::new();
@@ -116,7 +122,7 @@ async fn accept_unix(listener: UnixListener, app: App) {
             Ok((stream, _)) => {
                 let Ok(who) = stream.peer_cred() else { continue };
                 let caller = Caller::Unix { uid: who.uid(), gid: who.gid(), pid: who.pid() };
-                if let Some(place) = places.take(who.uid(), app.rules.is_own(caller)) {
+                if let Some(place) = places.take(who.uid(), app.rules().is_own(caller)) {
                     connections.spawn(connection(stream, app.clone(), caller, place));
                 } else if let Ok(question) = Arc::clone(&questions).try_acquire_owned() {
                     connections.spawn(operator(stream, app.clone(), caller, Arc::clone(&places), question));
@@ -129,7 +135,7 @@ async fn accept_unix(listener: UnixListener, app: App) {
 
 /// Who found no place among all users has one if it is an operator.
 async fn operator(stream: UnixStream, app: App, caller: Caller, places: Arc<Places>, question: OwnedSemaphorePermit) {
-    let rules = Arc::clone(&app.rules);
+    let rules = app.rules();
     let may = tokio::task::spawn_blocking(move || rules.may_command(caller)).await;
     drop(question);
     if let (Ok(true), Caller::Unix { uid, .. }) = (may, caller)

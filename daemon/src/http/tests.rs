@@ -130,7 +130,7 @@ fn start_with(time: Duration) -> Running {
         (Listeners { tcp: vec![tcp], unix: Some(bind_unix(&unix).expect("a socket")) }, port)
     });
     let control: Arc<dyn Control> = fake.clone();
-    let rules = Rules { own_uid: 12345, ..Rules::default() };
+    let rules = watch::Sender::new(Arc::new(Rules { own_uid: 12345, ..Rules::default() })).subscribe();
     runtime.spawn(serve::serve_each_for(time, listeners, control, rules, std::future::pending()));
     Running { fake, tcp, unix, _dir: dir, runtime: Some(runtime) }
 }

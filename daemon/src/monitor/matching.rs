@@ -1,6 +1,7 @@
 //! Which socket is which flow: every connection of a process meets the socket that the kernel has for it.
 
 use std::collections::{HashMap, HashSet};
+use std::ops::RangeInclusive;
 
 use sluice_schedule::{Event, FlowSpec, JobSpec, Now, Pattern};
 
@@ -13,6 +14,12 @@ use crate::fabric::{By, Way};
 
 /// Flows that give their places up at one look.
 const MAX_MOVES: usize = 64;
+
+/// Is a port at either end one of these?
+fn is_excluded(excluded: &[RangeInclusive<u16>], tuple: &Tuple) -> bool {
+    let port = |(_, port): ([u8; 16], u16)| excluded.iter().any(|range| range.contains(&port));
+    port(tuple.local) || port(tuple.remote)
+}
 
 impl Monitor {
     /// Gives every socket to the process that names it, and tells the brain which flows there are. Connections that nobody
@@ -57,8 +64,7 @@ impl Monitor {
                     }
                     continue;
                 }
-                let port = |(_, port): ([u8; 16], u16)| self.excluded.iter().any(|range| range.contains(&port));
-                if port(connection.tuple.local) || port(connection.tuple.remote) {
+                if is_excluded(&self.excluded, &connection.tuple) {
                     continue;
                 }
                 let carries = self.sockets.at(place).is_some_and(|socket| self.sockets.carries_its_flow(socket));
@@ -147,6 +153,25 @@ impl Monitor {
         for ((pid, netns), tuples) in unknown {
             self.discovery.ask(now, pid, netns, tuples);
         }
+    }
+
+    /// Takes the flows from the brain that may not be managed any more, also of sockets with a row. Their sockets are
+    /// nobody's from here on.
+    pub(super) fn leave_excluded(&mut self, out: &mut Vec<Event>) {
+        let mut left = Vec::new();
+        for socket in self.sockets.iter_mut() {
+            let (local, remote) = (socket.tuple.local_ip(), socket.tuple.remote_ip());
+            if self.fabric.covers(local, remote) && !is_excluded(&self.excluded, &socket.tuple) {
+                continue;
+            }
+            let Some(spec) = socket.told.take() else { continue };
+            out.push(Event::FlowClosed(spec.flow));
+            if let Some(process) = socket.process().and_then(|key| self.processes.get_mut(&key)) {
+                process.resplit |= process.rounds.active;
+            }
+            left.push(socket.cookie);
+        }
+        left.into_iter().for_each(|cookie| self.sockets.claim(cookie, None));
     }
 
     /// A flow's announcement came back with what switches left in it.

@@ -93,6 +93,23 @@ fn a_ring_rank_sends_to_the_next_bound_by_what_the_previous_sends() {
 }
 
 #[test]
+fn a_connection_with_an_excluded_port_at_either_end_is_no_flow_until_it_is_excluded_no_more() {
+    for excluded in [4000, 5000] {
+        let mut config = config(0, true);
+        config.capture.ports_exclude = vec![excluded - 1..=excluded + 1];
+        let fabric = fabric(0, &config);
+        let mut bench = Bench { kernel: Fake::default(), monitor: Monitor::new(&config, fabric.clone()) };
+        bench.process(7, ring());
+        bench.kernel.open(at(0, 4000), at(1, 5000));
+        let events = bench.poll(5);
+        assert!(opened(&events).is_empty(), "{excluded}: {events:?}");
+        config.capture.ports_exclude = vec![excluded + 1..=excluded + 1];
+        bench.monitor.reconfigure(&config, fabric, &mut Vec::new());
+        assert_eq!(opened(&bench.poll(10)).len(), 1, "{excluded}");
+    }
+}
+
+#[test]
 fn a_page_that_learns_its_pattern_late_gives_its_flows_their_parts_then() {
     let mut bench = Bench::new();
     bench.process(7, PageView { pattern: PagePattern::Unknown, ..ring() });

@@ -1,6 +1,9 @@
-//! What surrounds the program: its log, its audit file, and the files that others start it and its jobs by.
+//! What surrounds the program: its log, its audit file, the files that others start it and its jobs by, and what single
+//! keys change of it.
 
 mod audit;
+mod fleet;
+mod keys;
 mod kubernetes;
 mod logs;
 mod page;

@@ -50,8 +50,14 @@ impl Outside for Wire {
 }
 
 fn site() -> Site {
+    site_with(|_| {})
+}
+
+/// The same with other settings.
+fn site_with(change: impl FnOnce(&mut Config)) -> Site {
     let (mut config, fabric) = leaf_spine_site();
     config.probe.routes = true;
+    change(&mut config);
     let mut site = Site::on(config, fabric, (0, 1), "a");
     site.core.hops.opened_by(|| Ok(Box::new(Wire)));
     let row = site.row;
@@ -102,6 +108,29 @@ fn probes_find_the_path_and_notice_another_without_matching_everything_again() {
     run(&mut site, 40_000, 40_200);
     assert_eq!((holders(&site), source(&site)), (vec![HolderId::of("l1")], PathSource::Unknown), "forgotten");
     assert!(!site.core.conditions.holds(ConditionCode::RoutesUnprobed));
+}
+
+#[test]
+fn a_known_path_is_looked_for_again_after_the_time_that_the_key_says_also_once_it_is_another() {
+    let probes = || NETWORK.with_borrow(|network| network.limits.len());
+    for (repeat_s, looks) in [(5, 6..=8), (30, 1..=2)] {
+        NETWORK.with_borrow_mut(|network| *network = Network { spine: 4, ..Network::default() });
+        let mut site = site_with(|config| config.probe.repeat_s = repeat_s);
+        run(&mut site, 0, 8_000);
+        assert_eq!(holders(&site), ["l0", "s1", "l1"].map(HolderId::of));
+        let before = probes();
+        run(&mut site, 8_000, 44_000);
+        let seen = probes() - before;
+        assert!(looks.contains(&seen), "every {repeat_s} s: {seen} in 36 s");
+        // A reload changes it, as of the next time that the path is found.
+        let mut loaded = site.core.loaded.clone();
+        loaded.config.probe.repeat_s = 3_600;
+        site.core.reload(loaded, site.core.monitor.fabric.clone());
+        run(&mut site, 44_000, 84_000);
+        let before = probes();
+        run(&mut site, 84_000, 184_000);
+        assert_eq!(probes(), before, "every hour, and not every {repeat_s} s");
+    }
 }
 
 #[test]

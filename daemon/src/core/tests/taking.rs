@@ -78,3 +78,39 @@ fn no_user_shuts_others_out_of_a_table() {
     assert!(may_take(896, 1024, 0, 1) && may_take(1000, 1024, 104, 2) && !may_take(1000, 1024, 400, 2));
     assert!(!may_take(1024, 1024, 0, 5));
 }
+
+#[test]
+fn a_flow_that_a_reload_excludes_is_given_back_and_taken_again_when_it_is_excluded_no_more() {
+    type Exclude = fn(&mut Config);
+    let ways: [Exclude; 3] = [
+        |config| config.capture.ports_exclude = vec![4000..=4000],
+        |config| config.capture.ports_exclude = vec![4999..=5001],
+        |config| config.capture.peers = vec!["192.0.2.0/24".parse().expect("a network")],
+    ];
+    for (way, exclude) in ways.into_iter().enumerate() {
+        let mut site = plain(Ok(()));
+        site.kernel.rows().lets_go = true;
+        site.turn(5);
+        site.turn(10);
+        let row = *site.kernel.rows().orders.keys().next().expect("captured");
+        let before = site.core.loaded().clone();
+        let mut loaded = before.clone();
+        exclude(&mut loaded.config);
+        let excludes = fabric(0, &loaded.config);
+        site.core.reload(loaded, excludes);
+        assert_eq!(site.kernel.rows().released, [row], "{way}");
+        assert!(site.core.host.flows().next().is_none(), "{way}: nothing is promised for it");
+        (1..20).for_each(|n| site.turn(10 + n * 20));
+        let rows = site.kernel.rows();
+        assert!(rows.orders.is_empty() && rows.wanted.len() == 1, "{way}: {:?}, {:?}", rows.orders, rows.wanted);
+        drop(rows);
+        let includes = fabric(0, &before.config);
+        site.core.reload(before, includes);
+        // A search by the process's descriptors finds the socket again.
+        site.core.monitor.sockets.know(Nanos::ZERO, HostId::of("h0"), known(7, at(0, 4000), at(1, 5000)));
+        site.turn(410);
+        site.turn(415);
+        assert_eq!(site.kernel.rows().wanted.len(), 2, "{way}");
+        assert!(!site.kernel.rows().orders.is_empty() && site.core.host.flows().next().is_some(), "{way}");
+    }
+}
