@@ -17,6 +17,7 @@ use tokio::sync::{Notify, mpsc};
 
 use super::backoff::{Backoff, random};
 use super::book::{Ground, Said};
+use super::quota::Quota;
 use super::{Identity, datagrams, unary};
 use crate::clock::monotonic;
 use crate::core::{Ends, Inbound};
@@ -227,11 +228,16 @@ async fn session(
     greet(connection, identity, inbound, &hello, (dialled, now)).await;
     connection.opened(sender);
     let mut look = tokio::time::interval(LOOK);
+    let (mut quota, mut enough) = (Quota::default(), None);
     loop {
+        let resume = enough.unwrap_or_else(tokio::time::Instant::now);
         tokio::select! {
-            heard = next(&mut receiver) => match heard {
+            () = tokio::time::sleep_until(resume), if enough.is_some() => enough = None,
+            heard = next(&mut receiver), if enough.is_none() => match heard {
                 Ok(Some(feedback)) => {
                     connection.state().unanswered = None;
+                    let pause = quota.read(monotonic(), feedback.iter().map(|(_, feedback)| feedback));
+                    enough = pause.map(|time| tokio::time::Instant::now() + time);
                     connection.hear(inbound, feedback);
                 }
                 Ok(None) => return Ended::because(format!("{}: the other end closed the session", connection.uri)),
