@@ -137,7 +137,7 @@ struct sluice_cfg {
 	__u64 loss_window;
 	/* A second trip of the loss guard within this time, with less than four fifths delivered, gives the socket back ... */
 	__u64 loss_retrip;
-	/* ... and keeps it plain for this long. */
+	/* ... and keeps it plain for this long, twice as long with every further time. */
 	__u64 loss_ban;
 	/* Losses per 1000 delivered segments that trip the guard. */
 	__u32 loss_permille;
@@ -200,7 +200,8 @@ struct sluice_sock {
 	__u32 gen;
 	/* SLUICE_SOCK_* */
 	__u32 flags;
-	__u32 reserved;
+	/* Times in short order that the loss guard gave it back. */
+	__u32 bans;
 	/* Tier iii only: the ceiling that the application has set, and the one that we have. */
 	__u64 theirs;
 	__u64 ours;

@@ -60,6 +60,8 @@ _Static_assert(sizeof(struct flow) <= 104, "struct flow must fit into icsk_ca_pr
 
 #define MIN_CWND 4U
 #define MILLISECOND 1000000ULL
+/* Eight times the first ban is the longest. As a mask it keeps the shift in bounds, also for the verifier. */
+#define MAX_BAN_DOUBLINGS 3
 /* The loss guard's cap does not rise for this long. */
 #define CAP_HOLD (100 * MILLISECOND)
 /* Bytes/s, 1 Mbit/s: under a lower cap the segments by which a flow shows what its path carries take seconds. */
@@ -177,6 +179,19 @@ INLINE long change_to(struct tcp_sock *tp, const char *name)
 }
 
 /*
+ * Keeps a socket plain whose order lost too much. An order that stays wrong is tried half as often with every further
+ * time; after as long without one as the longest ban it is as at first.
+ */
+INLINE void ban(struct sluice_sock *own, struct sluice_cfg *cfg, __u64 now)
+{
+	if (now - own->banned_until > cfg->loss_ban << MAX_BAN_DOUBLINGS)
+		own->bans = 0;
+	own->banned_until = now + (cfg->loss_ban << (own->bans & MAX_BAN_DOUBLINGS));
+	if (own->bans < MAX_BAN_DOUBLINGS)
+		own->bans++;
+}
+
+/*
  * Gives the live socket to ordinary congestion control. Our release program runs inside the call and frees the row, so
  * nothing of `flow` may be used afterwards unless every choice was refused.
  */
@@ -191,7 +206,7 @@ INLINE void hand_over(struct tcp_sock *tp, struct flow *flow, struct sluice_cfg 
 		return;
 	name_reno(reno);
 	if (own && cfg && why == SLUICE_EVENT_LOSS_GUARD)
-		own->banned_until = now + cfg->loss_ban;
+		ban(own, cfg, now);
 	flow->flags |= FLOW_HANDING;
 	if ((!cfg || change_to(tp, cfg->release_to)) && (!own || change_to(tp, own->earlier)) &&
 	    (!cfg || change_to(tp, cfg->system_default)) &&

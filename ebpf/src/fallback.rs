@@ -28,7 +28,7 @@ use crate::pins::{DRAIN, Pins};
 const LOSS_WINDOW: Nanos = Nanos::from_millis(80);
 /// A second trip of the loss guard within this gives the socket back ...
 const LOSS_RETRIP: Nanos = Nanos::from_millis(10_000);
-/// ... and keeps it plain for this long: a flow that ordinary traffic made lose, not a wrong order, is not to slow its
+/// ... and keeps it plain for this long, twice as long with every further time: a flow that ordinary traffic made lose, not a wrong order, is not to slow its
 /// whole ring for longer.
 const LOSS_BAN: Nanos = Nanos::from_millis(5_000);
 

@@ -129,7 +129,9 @@ fn the_readme_has_the_figures_of_the_programs() {
         ("32 segments of which 4 were lost", "bpf/sluice_guards.h", "if (lost < 4 ||"),
         ("A second trip within 10 s", "src/fallback.rs", "LOSS_RETRIP: Nanos = Nanos::from_millis(10_000);"),
         ("less than four fifths of the order arrive", "bpf/sluice_guards.h", "kept * 5 < order * 4"),
-        ("back for 5 s.", "src/fallback.rs", "LOSS_BAN: Nanos = Nanos::from_millis(5_000);"),
+        ("back for 5 s,", "src/fallback.rs", "LOSS_BAN: Nanos = Nanos::from_millis(5_000);"),
+        ("40 s at most", "bpf/sluice_guards.h", "MAX_BAN_DOUBLINGS 3"),
+        ("two segments in a round trip", "bpf/sluice_guards.h", "2000000ULL * tp->mss_cache"),
         (
             "The second retransmission time-out within a second",
             "bpf/sluice_cc.bpf.c",

@@ -1,5 +1,6 @@
 //! The scripts: a far end and a way to it, and what is expected of the congestion control.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use nix::sys::socket::{setsockopt, sockopt::TcpCongestion};
@@ -158,20 +159,27 @@ fn one_segment_in_fifty_is_lost(net: &Net, kernel: &mut Kernelled) -> Outcome {
     Ok(())
 }
 
-/// An order that the path does not carry: capped at what arrives first, given back when that does not help, and left alone
-/// for a while.
+/// An order that the path does not carry: capped at what arrives first, given back when that does not help, left alone for a
+/// while, and for longer when it is so once more.
 fn one_segment_in_three_is_lost(net: &Net, kernel: &mut Kernelled) -> Outcome {
-    let fate =
-        |data: &Data| if data.number > 100 && data.number.is_multiple_of(3) { Fate::Lost } else { Fate::Arrives };
+    static LOSES: AtomicBool = AtomicBool::new(true);
+    LOSES.store(true, Ordering::Relaxed);
+    let lost = |n: u64| LOSES.load(Ordering::Relaxed) && n > 100 && n.is_multiple_of(3);
+    let fate = move |data: &Data| if lost(data.number) { Fate::Lost } else { Fate::Arrives };
     let mut stage = Stage::open(net, kernel, Habits::default(), fate)?;
     let before = stage.kernel().path().counters().loss_trips;
     stage.until("the loss guard caps it", |stage| {
         let capped = stage.stats().is_ok_and(|stats| stats.loss_guard && stats.pacing_rate < ORDER);
         capped || stage.kernel().path().counters().loss_trips > before
     })?;
-    stage.is_given_back(SocketEventKind::LossGuard)?;
-    let again = stage.take_again();
-    ensure!(again == Err(NotTaken::NotOurs), "taken again at once: {again:?}");
+    let mut plain = [Duration::ZERO; 2];
+    for time in &mut plain {
+        stage.is_given_back(SocketEventKind::LossGuard)?;
+        LOSES.store(false, Ordering::Relaxed);
+        *time = stage.plain_for()?;
+        LOSES.store(true, Ordering::Relaxed);
+    }
+    ensure!(plain[0] > Duration::from_secs(1) && plain[1] > plain[0] * 3 / 2, "plain for {plain:?}");
     Ok(())
 }
 

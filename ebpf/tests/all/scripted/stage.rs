@@ -38,6 +38,8 @@ const LIFE: Nanos = Nanos::from_millis(180);
 const RENEWED: Duration = Duration::from_millis(20);
 /// Whatever has to happen happens within this.
 const PATIENCE: Duration = Duration::from_secs(4);
+/// It is plain for no longer than this, also after the loss guard has given it back a second time.
+const BANNED: Duration = Duration::from_secs(15);
 /// The most that TCP remembers of a window, as the kernel counts "none yet".
 pub const NO_THRESHOLD: u32 = 0x7fff_ffff;
 
@@ -230,6 +232,27 @@ impl<'a> Stage<'a> {
         self.event(kind)?;
         let control = self.control();
         if control == EARLIER { Ok(()) } else { Err(format!("under {control}, not {EARLIER}; {}", self.told())) }
+    }
+
+    /// Asks for it until it is taken again, under a row of its own. Returns how long that took.
+    pub fn plain_for(&mut self) -> Result<Duration, String> {
+        let (began, before) = (Instant::now(), self.row);
+        while self.take_again().is_err() {
+            if began.elapsed() > BANNED {
+                return Err(format!("not taken for {BANNED:?}; {}", self.told()));
+            }
+            std::thread::sleep(RENEWED);
+        }
+        let time = began.elapsed();
+        self.until("it has a row again", |stage| {
+            let mut out = Vec::new();
+            stage.kernel.path().events(&mut out);
+            stage.kernel.seen.extend(out);
+            let opened = stage.kernel.seen.iter().rev().find(|event| event.kind == SocketEventKind::Opened);
+            stage.row = opened.map_or(before, |event| event.row);
+            stage.row != before
+        })?;
+        Ok(time)
     }
 
     /// Asks for it once more.
