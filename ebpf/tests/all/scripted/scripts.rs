@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use nix::sys::socket::{setsockopt, sockopt::TcpCongestion};
-use sluice_ebpf::{NotTaken, SocketEventKind};
+use sluice_ebpf::SocketEventKind;
 use sluice_schedule::event::Allowance;
 use sluice_schedule::{Bytes, Rate};
 
