@@ -17,7 +17,6 @@ pub mod backoff;
 pub mod book;
 mod datagrams;
 pub mod link;
-mod quota;
 pub mod service;
 mod unary;
 

@@ -17,7 +17,6 @@ use tokio::sync::{Notify, mpsc};
 
 use super::backoff::{Backoff, random};
 use super::book::{Ground, Said};
-use super::quota::{LINKS, Quota, TooMuch};
 use super::{Identity, datagrams, unary};
 use crate::clock::monotonic;
 use crate::core::{Ends, Inbound};
@@ -224,29 +223,21 @@ async fn session(
     if let Err(mismatch) = hello.check(&identity.grid, identity.slot(now)) {
         return Ended::unfit(&mismatch);
     }
+    backoff.reset();
     greet(connection, identity, inbound, &hello, (dialled, now)).await;
     connection.opened(sender);
     let mut look = tokio::time::interval(LOOK);
-    let (mut quota, opened) = (Quota::default(), monotonic());
     loop {
         tokio::select! {
             heard = next(&mut receiver) => match heard {
                 Ok(Some(feedback)) => {
                     connection.state().unanswered = None;
-                    if let Err(TooMuch { links }) = quota.read(monotonic(), feedback.iter().map(|(_, said)| said)) {
-                        let uri = &connection.uri;
-                        return Ended::because(format!("{uri}: spoke of {links} links within 60 ms, {LINKS} are heard"));
-                    }
                     connection.hear(inbound, feedback);
                 }
                 Ok(None) => return Ended::because(format!("{}: the other end closed the session", connection.uri)),
                 Err(error) => return failed(&error),
             },
             _ = look.tick() => {
-                // One that is hung up on at once, again and again, is dialled less and less often.
-                if monotonic().minus(opened) > DEAD {
-                    backoff.reset();
-                }
                 let unanswered = connection.state().unanswered;
                 if unanswered.is_some_and(|since| monotonic().minus(since) > DEAD) {
                     return Ended::because(format!("{}: no answer for 2 s", connection.uri));
