@@ -6,6 +6,15 @@ use super::desk::{Desk, stderr, stdout};
 
 const PAIR: &str = "version = 1\nname = \"pair\"\n[network]\nkind = \"star\"\nhosts = 2\ngpus = 1\ngbps = 10\n[testbed]\nscale = 100\n[[jobs]]\nid = \"a\"\narch = \"ring\"\nbytes = 1000000\ncompute_s = 0.1\nworkers = 2\niterations = 3\n";
 
+/// How many cgroups there are of the networks that a process made, where control groups of version 2 are alone and where
+/// they are beside those of version 1.
+fn cgroups(pid: i64) -> usize {
+    let of_it = format!("sluice-testbed-{pid}-");
+    let in_dir = |dir| std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    let all = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"].into_iter().flat_map(in_dir);
+    all.filter(|name| name.to_string_lossy().starts_with(&of_it)).count()
+}
+
 #[test]
 fn a_network_stands_until_it_is_taken_down() {
     if !nix::unistd::geteuid().is_root() {
@@ -43,10 +52,11 @@ fn a_network_stands_until_it_is_taken_down() {
     assert_eq!(desk.run("testbed down forged --dir up").status.code(), Some(3));
     assert!(Path::new(&format!("/proc/{pid}")).exists());
     assert_eq!(desk.json("testbed down --dir up")["networks"].as_array().map(Vec::len), Some(1));
+    assert!(cgroups(pid) >= 1, "where they are looked for there are none of it");
     let down = desk.run("testbed down stood --dir up");
     assert_eq!(down.status.code(), Some(0), "{}", stderr(&down));
     assert!(!desk.path("up/stood.json").exists(), "no note is left");
     let ended = std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "));
     assert!(!ended, "its keeper has ended");
-    assert!(!Path::new(&format!("/sys/fs/cgroup/unified/sluice-testbed-{pid}")).exists());
+    assert_eq!(cgroups(pid), 0, "a cgroup is left");
 }

@@ -10,6 +10,9 @@ use sluice_wire::refusal::RefusalId;
 use sluice_wire::session::SessionClient;
 use sluice_wire::udp::{Kind, LANES, Lane, NO_HOP_YET, Packet, Tuple};
 
+/// A machine that is busy for a moment gets other tries.
+const TRIES: usize = 5;
+
 fn s0() -> HolderId {
     HolderId::of("s0")
 }
@@ -98,28 +101,34 @@ async fn what_is_not_repeated_is_gone() {
 /// Promises: P-16
 #[tokio::test]
 async fn a_restart_shows_in_boot_id_and_warmth() {
-    let switch = Switch::start();
-    let (address, boot) = (switch.grpc, switch.boot.clone());
-    let before = connect(&switch, "h0").await;
-    drop(before);
-    assert!(switch.terminate().success());
-    let switch = Switch::start_with("", address);
-    assert_ne!(switch.boot, boot);
-    let mut session = connect(&switch, "h0").await;
-    let mut seq = 0;
-    let mut warmth = Vec::new();
-    until(async || {
-        seq += 1;
-        next_slot().await;
-        session.sender.announce(s0(), announcement("h0", seq, 1, Rate::mbps(100)));
-        let heard = hear(&mut session.receiver, |f| f.seq == seq).await;
-        assert_eq!(heard.boot.to_string(), switch.boot);
-        warmth.push(heard.warm);
-        heard.warm
-    })
-    .await;
-    // A machine too busy to ask within two slots of the start sees only the end of it.
-    assert!(warmth.is_sorted(), "{warmth:?}");
+    let mut switch = Switch::start();
+    // A machine too busy to ask within two slots of a start sees only the end of it, and tries again.
+    for _ in 0..TRIES {
+        let (address, boot) = (switch.grpc, switch.boot.clone());
+        let before = connect(&switch, "h0").await;
+        drop(before);
+        assert!(switch.terminate().success());
+        switch = Switch::start_with("", address);
+        assert_ne!(switch.boot, boot);
+        let mut session = connect(&switch, "h0").await;
+        let (mut seq, mut warmth) = (0, Vec::new());
+        until(async || {
+            seq += 1;
+            // Each answer is the one to this announcement, at once and not at the next slot's edge.
+            session.sender.announce(s0(), announcement("h0", seq, 1, Rate::mbps(100)));
+            let heard = hear(&mut session.receiver, |f| f.seq == seq).await;
+            assert_eq!(heard.boot.to_string(), switch.boot);
+            warmth.push(heard.warm);
+            next_slot().await;
+            heard.warm
+        })
+        .await;
+        assert!(warmth.is_sorted(), "{warmth:?}");
+        if warmth.first() == Some(&false) {
+            return;
+        }
+    }
+    panic!("{TRIES} times the first answer of a switch that had just begun was warm");
 }
 
 #[tokio::test]

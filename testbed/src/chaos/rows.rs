@@ -3,6 +3,7 @@
 //! The names and the bars are those of docs/chaos.md, whose table is made from this one.
 
 mod clock;
+mod deciding;
 mod environment;
 mod exhaustion;
 mod load;
@@ -92,8 +93,8 @@ pub const ROWS: &[Row] = &[
         true,
         [
             "host and switch do not hear each other for 3 s: both ways, each way alone, half of all packets, answers 500 ms late; then healed",
-            "order kept in the first two slots; largest step; until fresh after the heal; silence",
-            "≥ 0.9; ≤ 2; ≤ 2 slots + 5 s; as P-2",
+            "order kept in the first two slots, or at the first look after them; largest step; looks at which the view is not fresh; flows managed; until fresh after the heal; silence",
+            "≥ 0.9; ≤ 2; ≥ 1, but where half of all packets are lost; all; ≤ 2 slots + 5 s; as P-2",
         ],
         90,
         partition::cut,
@@ -103,8 +104,8 @@ pub const ROWS: &[Row] = &[
         true,
         [
             "the switch is killed, or ended in order, every 2 s for 30 s",
-            "mean iteration over plain TCP; looks at which a link is promised more than it carries, from two slots after each restart",
-            "≤ 1.10; shown",
+            "mean iteration over plain TCP; kills meanwhile; looks at which a link is promised more than it carries, from two slots after each restart",
+            "≤ 1.10; ≥ half of them; shown",
         ],
         100,
         switches::restarts,
@@ -114,8 +115,8 @@ pub const ROWS: &[Row] = &[
         false,
         [
             "one of two switches answers after 5 s, reads nothing, or sends a byte a second",
-            "p99 of a decision of a host that talks to both, over that without, by turns",
-            "≤ 1.10",
+            "p99 of a decision of a host that talks to both, over that without, by turns; its decisions at slots' edges over those without; looks at which that switch is fresh; looks at which the other is not",
+            "≤ 1.10; ≥ 0.9; ≤ half; ≤ 1 %, or as many as without",
         ],
         160,
         switches::slow,
@@ -136,8 +137,8 @@ pub const ROWS: &[Row] = &[
         true,
         [
             "one host's clock: +37 s, −5 s, a slot forward and back, 200 ppm for 20 s, frozen for 10 s; a clock that nobody disciplines",
-            "slots smaller than one before; until the step is counted; least 10 ms over the rate before; silence",
-            "0; ≤ 2 slots; ≥ 0.5; as P-2",
+            "times that the daemon takes it over; slots smaller than one before; until the step is counted; least 10 ms over the rate before; silence",
+            "≥ half of those that it is set; 0; ≤ 2 slots; ≥ 0.5; as P-2",
         ],
         110,
         clock::wrong,
@@ -213,8 +214,8 @@ pub const ROWS: &[Row] = &[
         true,
         [
             "`sluiced cleanup` under load, beside a daemon and after a dead one",
-            "pins, names, settings left; until all flows are plain",
-            "0; ≤ 1 s",
+            "settings changed before; pins, names, settings left; until all flows are plain",
+            "≥ 1; 0; ≤ 1 s",
         ],
         40,
         off::cleanups,
@@ -264,8 +265,8 @@ pub const ROWS: &[Row] = &[
         false,
         [
             "1000 simulated hosts of 8 flows on 2 links each against `sluice-switch`, for `--minutes`",
-            "missed slots; p99 of the exchange; growth of memory; processor time per host and slot",
-            "≤ 1 %; ≤ 60 ms; ≤ 1 MiB in 10 minutes; ≤ 60 µs",
+            "missed slots; p99 of the exchange; memory, and its growth; processor time per host and slot",
+            "≤ 1 %; ≤ 60 ms; ≤ 128 MiB, and ≤ 1 MiB in 10 minutes; ≤ 60 µs",
         ],
         600,
         load::many_hosts,
@@ -275,8 +276,8 @@ pub const ROWS: &[Row] = &[
         false,
         [
             "the switch goes and returns for 50 hosts with real daemons at once, 5 times",
-            "until 99 % of them are fresh; memory of the switch",
-            "≤ 5 s; ≤ 128 MiB",
+            "hosts that notice that it is gone; until 99 % of them are fresh; memory of the switch",
+            "all; ≤ 5 s; ≤ 128 MiB",
         ],
         120,
         load::herd,
@@ -286,8 +287,8 @@ pub const ROWS: &[Row] = &[
         false,
         [
             "one identity floods the switch with connections and messages beside 3 hosts with real daemons, 20 s",
-            "slots in which an honest host has no fresh view; p99 of its exchange over that before",
-            "≤ 1 %; ≤ 2",
+            "looks at which an honest host has no fresh view; p99 of its exchange over that before; its exchanges in a slot over those before",
+            "≤ 1 %; ≤ 2; ≥ 0.9",
         ],
         45,
         load::flood,
@@ -297,8 +298,8 @@ pub const ROWS: &[Row] = &[
         false,
         [
             "one host with 4096 flows, and 100 connections opened and closed a second, for `--minutes`",
-            "p99 of a decision; late slots; processor time; memory",
-            "≤ 5 ms; 0; ≤ 0.25 of a core; ≤ 64 MiB",
+            "p99 of a decision; late slots; orders that run out; processor time; memory; flows managed",
+            "≤ 5 ms; 0; 0; ≤ 0.25 of a core; ≤ 64 MiB; ≥ three quarters",
         ],
         600,
         load::many_flows,
@@ -319,8 +320,8 @@ pub const ROWS: &[Row] = &[
         false,
         [
             "ring, parameter servers, tree, mixed, of 1 and 3 jobs, without fault, without switch, restart storm, crash loop, 1 % loss; with and without Sluice by turns",
-            "mean iteration over that without, upper end of its 95 % interval",
-            "alone 1.02, mean over jobs 1.00, each 1.25; one component down 1.05; faults that keep happening 1.10",
+            "mean iteration over that without, upper end of its 95 % interval; times that the trouble comes",
+            "alone 1.02, mean over jobs 1.00, each 1.25; one component down 1.05; faults that keep happening 1.10; ≥ half of those planned",
         ],
         480,
         slower::benefit,
@@ -339,7 +340,11 @@ pub const ROWS: &[Row] = &[
     row(
         "R1",
         false,
-        ["more flows of one user than its quota", "flows that are managed; flows that do not move", "the quota; 0"],
+        [
+            "more flows of one user than its quota",
+            "rows that it gets; its flows that are managed; flows that do not move; another user's row",
+            "the quota; nine tenths of it; 0; one",
+        ],
         40,
         exhaustion::quota,
     ),

@@ -258,6 +258,8 @@ fn a_lie_buys_no_more_than_a_bounded_advantage() {
     let fair = got[&Says::Truth];
     assert!(fair.0 > 40.0 && fair.1 > 40.0, "both are honest, and one has nothing: {got:?}");
     for (says, (honest, liar)) in &got {
+        // Half of nothing is nothing: the link is used, and the liar takes part.
+        assert!(honest + liar > 100.0 && *liar > 1.0, "{says:?}: {got:?}");
         // P-13, in a short window: half of what both would have of the link.
         assert!(*honest >= 0.5 * 0.5 * (honest + liar), "{says:?}: {got:?}");
     }

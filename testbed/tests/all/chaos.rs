@@ -50,3 +50,9 @@ fn a_daemon_that_dies_of_its_input_again_and_again_stays_out_of_the_way() {
 fn cleaning_up_under_load_leaves_nothing() {
     passes("C16");
 }
+
+/// Promises: P-29, P-30
+#[test]
+fn what_a_namespace_a_cgroup_or_an_interface_leaves_behind_is_given_back() {
+    passes("C15");
+}

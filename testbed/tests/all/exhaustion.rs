@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::common::{NEVER, ONE_AT_A_TIME, Running, daemons, dir, privileged};
@@ -208,6 +208,7 @@ fn too_little_of_everything_makes_no_order_late() {
         descriptors(pid, entries(&format!("/proc/{pid}/fd")));
         let socket = live.daemons.socket(0);
         let asking: Vec<_> = (0..4).filter_map(|_| UnixStream::connect(&socket).ok()).collect();
+        assert!(!asking.is_empty(), "nobody could ask");
         let seen = meanwhile(live);
         drop(asking);
         descriptors(pid, 1024);
@@ -223,18 +224,21 @@ fn too_little_of_everything_makes_no_order_late() {
             Running(live.fabric.hosts[0].ns.spawn(shell, None).expect("a shell"))
         };
         let spinning: Vec<Running> = (0..8).map(|_| spin()).collect();
-        let (socket, stop) = (live.daemons.socket(0), AtomicBool::new(false));
-        std::thread::scope(|scope| {
+        let (socket, stop, answers) = (live.daemons.socket(0), AtomicBool::new(false), AtomicU64::new(0));
+        let seen = std::thread::scope(|scope| {
             scope.spawn(|| {
                 while !stop.load(Ordering::Relaxed) {
-                    ask(&socket);
+                    answers.fetch_add(u64::from(ask(&socket)), Ordering::Relaxed);
                 }
             });
             let _stop = Stop(&stop);
             let seen = meanwhile(live);
             drop(spinning);
             seen
-        })
+        });
+        let answers = answers.into_inner();
+        assert!(answers > 10, "{answers} answers: hardly anybody read the metrics");
+        seen
     });
 
     // A directory of pages with thousands of things that are none, renamed all the time.
@@ -243,18 +247,22 @@ fn too_little_of_everything_makes_no_order_late() {
         std::fs::write(pages.join(format!("junk-{n}.sp1")), b"SLUICEP1").expect("written");
     }
     no_order_is_late(&mut live, "pages", |live| {
-        let stop = AtomicBool::new(false);
-        std::thread::scope(|scope| {
+        let (stop, renames) = (AtomicBool::new(false), AtomicU64::new(0));
+        let seen = std::thread::scope(|scope| {
             scope.spawn(|| {
                 for n in (0..8192).cycle().take_while(|_| !stop.load(Ordering::Relaxed)) {
                     let (from, to) = (pages.join(format!("junk-{n}.sp1")), pages.join(format!("junk-{n}.other.sp1")));
-                    let _ = std::fs::rename(&from, &to).or_else(|_| std::fs::rename(&to, &from));
+                    let renamed = std::fs::rename(&from, &to).or_else(|_| std::fs::rename(&to, &from));
+                    renames.fetch_add(u64::from(renamed.is_ok()), Ordering::Relaxed);
                     std::thread::sleep(Duration::from_millis(1));
                 }
             });
             let _stop = Stop(&stop);
             meanwhile(live)
-        })
+        });
+        let renames = renames.into_inner();
+        assert!(renames > 500, "{renames} renames are not all the time");
+        seen
     });
 
     // The same bounds from its first moment on.
@@ -270,13 +278,13 @@ fn too_little_of_everything_makes_no_order_late() {
     drop(bounds);
 }
 
-/// One look at the metrics.
-fn ask(socket: &Path) {
+/// One look at the metrics; false: turned away, which is as good.
+fn ask(socket: &Path) -> bool {
     use std::io::{Read as _, Write as _};
-    let Ok(mut stream) = UnixStream::connect(socket) else { return };
+    let Ok(mut stream) = UnixStream::connect(socket) else { return false };
     let set = stream.set_read_timeout(Some(Duration::from_millis(500)));
     let asked =
         set.and_then(|()| stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"));
     let mut text = String::new();
-    let _ = asked.and_then(|()| stream.read_to_string(&mut text)); // Turned away is as good.
+    asked.and_then(|()| stream.read_to_string(&mut text)).is_ok_and(|_| text.contains("sluice_slots_total"))
 }

@@ -18,6 +18,10 @@ use sluice_testbed::run::Policy;
 use crate::common::{NEVER, ONE_AT_A_TIME, daemons, dir, privileged, snapshot};
 
 const PATIENCE: Duration = Duration::from_secs(20);
+/// Until all flows are plain when whoever orders has died.
+const RELEASED: Duration = Duration::from_millis(400);
+/// A machine that is busy for a moment gets other tries.
+const TRIES: usize = 3;
 
 /// Makes the directories that brains write to theirs.
 fn give_away(session: &Path, hosts: &[String]) {
@@ -114,7 +118,11 @@ fn a_split_daemon_holds_flows_to_their_rates_and_whichever_half_ends_gives_them_
     assert!(rate > 0.9 * had, "{rate} while it stood still, {had} before");
 
     // Whoever ends: flows are plain, nobody is left, and the next start takes them again.
-    for victims in ["helper", "brain", "both"] {
+    let mut in_time = Vec::new();
+    for victims in ["helper", "brain", "both"].into_iter().flat_map(|victims| [victims; TRIES]) {
+        if in_time.contains(&victims) {
+            continue;
+        }
         let brain = live.daemons.pid(0);
         let helper = helper_of(brain).expect("a helper");
         let at = job::now();
@@ -125,13 +133,16 @@ fn a_split_daemon_holds_flows_to_their_rates_and_whichever_half_ends_gives_them_
             signal(brain, Signal::SIGKILL);
         }
         let plain = live.until(0, false, PATIENCE).expect("flows are given back");
-        eprintln!("{victims} killed: flows plain after {:.0} ms", plain.saturating_sub(at) as f64 / 1e6);
+        let took = Duration::from_nanos(plain.saturating_sub(at));
+        eprintln!("{victims} killed: flows plain after {took:?}");
+        in_time.extend((took <= RELEASED).then_some(victims));
         gone(helper);
         gone(brain);
         live.daemons.kill(0);
         live.daemons.restart(&live.fabric, 0).expect("it starts again");
         live.until(0, true, PATIENCE).expect("flows are managed again");
     }
+    assert_eq!(in_time, ["helper", "brain", "both"], "others took longer than {RELEASED:?} each of {TRIES} times");
 
     let log: PathBuf = session.join("sluiced-h0.log");
     let said = std::fs::read_to_string(&log).expect("a log");

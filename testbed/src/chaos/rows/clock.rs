@@ -12,6 +12,8 @@ use crate::run::RunError;
 const SLOT_MS: f64 = 60.0;
 /// P-22: no 10 ms below half of what was before.
 const LEAST_BIN: f64 = 0.5;
+/// Of the times that a clock is set this part is taken over, at least: two that come at once may be taken as one.
+const TAKEN: f64 = 0.5;
 
 /// How a clock is wrong.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -40,6 +42,7 @@ impl Wrong {
 struct Slots {
     last: Option<u32>,
     back: usize,
+    looks: usize,
 }
 
 impl Slots {
@@ -51,6 +54,7 @@ impl Slots {
             self.back += 1;
         }
         self.last = Some(now);
+        self.looks += 1;
     }
 }
 
@@ -92,9 +96,11 @@ pub fn wrong(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
         let (at, mut slots) = (Stage::now(), Slots::default());
         slots.look(&stage);
         let mut counted = None;
+        let mut set = 0_usize;
         match wrong {
             Wrong::Step(ms) => {
                 stage.live.daemons.set_clock(0, ms)?;
+                set += 1;
                 counted = stage.until(0, Duration::from_secs(3), |seen| {
                     seen.counters.clock_steps_forward + seen.counters.clock_steps_backward > before
                 })?;
@@ -103,6 +109,7 @@ pub fn wrong(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
             Wrong::Drift { ms_each_second, seconds } => {
                 for second in 1..=seconds {
                     stage.live.daemons.set_clock(0, ms_each_second * second as f64)?;
+                    set += 1;
                     watch(&mut stage, &mut slots, Duration::from_secs(1))?;
                 }
             }
@@ -110,6 +117,7 @@ pub fn wrong(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
                 let began = Instant::now();
                 while began.elapsed() < time {
                     stage.live.daemons.set_clock(0, -began.elapsed().as_secs_f64() * 1e3)?;
+                    set += 1;
                     watch(&mut stage, &mut slots, Duration::from_millis(100))?;
                 }
             }
@@ -120,11 +128,26 @@ pub fn wrong(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
             conditions
                 .any(|c| c.code == ConditionCode::ClockUnsafe && c.sentence.contains("was set by more than a slot"))
         });
+        // Before it is right again, which it is by another reload.
+        let taken = stage.logged(0, "config-reloaded").len();
         stage.live.daemons.set_clock(0, 0.0)?;
         watch(&mut stage, &mut slots, Duration::from_secs(1))?;
         let end = Stage::now();
         let name = wrong.name();
-        figures.push(Figure::exactly(format!("{name}: slots smaller than one before"), slots.back, 0));
+        figures.push(
+            Figure::at_least(
+                format!("{name}: times that the daemon takes its clock over"),
+                taken as f64,
+                Unit::Count,
+                TAKEN * set as f64,
+            )
+            .noted(format!("it was set {set} times")),
+        );
+        figures.push(
+            Figure::exactly(format!("{name}: slots smaller than one before"), slots.back, 0)
+                .noted(format!("{} looks", slots.looks)),
+        );
+        figures.push(Figure::holds(format!("{name}: the daemon answers at the end"), stage.snapshot(0).is_some()));
         if step {
             // Right and wrong are a step each: one is enough to be told of.
             figures.push(Figure::at_most(

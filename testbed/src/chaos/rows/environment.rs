@@ -12,8 +12,8 @@ use crate::chaos::figure::{Figure, Unit};
 use crate::chaos::ground::{Ground, HOSTS, Setting, Stage, Unrun, ms, silence_bound, sluice};
 use crate::chaos::inventory;
 use crate::chaos::mounts::{self, Hidden, Mounted};
-use crate::chaos::rows::release::empty_cgroup;
-use crate::chaos::rows::switches::deciding;
+use crate::chaos::rows::deciding::deciding;
+use crate::chaos::rows::release::{empty_cgroup, fill_cgroup};
 use crate::chaos::streams::{PORT, Streams, TOLD};
 use crate::experiment::Bench;
 use crate::experiment::live::Live;
@@ -92,15 +92,11 @@ fn cgroup(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
     stage.managed(0);
     let before = Holds::of(stage.live.daemons.pid(0));
     let path = stage.live.fabric.cgroups.jobs(0).path().to_owned();
-    let pids = std::fs::read_to_string(path.join("cgroup.procs")).unwrap_or_default();
     let at = Stage::now();
-    empty_cgroup(&path)?;
+    let moved = empty_cgroup(&path)?;
     stage.live.run_for(Duration::from_secs(3))?;
     let without = stage.managed(0);
-    std::fs::create_dir(&path).map_err(RunError::io(format!("making {}", path.display())))?;
-    for pid in pids.split_whitespace() {
-        std::fs::write(path.join("cgroup.procs"), pid).map_err(RunError::io("moving a process back"))?;
-    }
+    fill_cgroup(&path, &moved)?;
     stage.live.run_for(Duration::from_secs(3))?;
     let silence = stage.silence(at, Stage::now());
     let mut figures = vec![
@@ -297,7 +293,8 @@ pub fn directories(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
     let read_only = Mounted::read_only(&run_dir)?;
     look(&mut stage, "run directory read-only")?;
     drop(read_only);
-    let _ = std::fs::remove_dir_all(run_dir.join("progress"));
+    let pages = run_dir.join("progress");
+    std::fs::remove_dir_all(&pages).map_err(RunError::io(format!("removing {}", pages.display())))?;
     look(&mut stage, "directory of progress pages removed")?;
     let bpffs = sluice_ebpf::Options::default().pin_root;
     let hidden = Hidden::take(&bpffs, &ground.bench("bpffs")?.dir)?;

@@ -14,12 +14,14 @@ use sluice_schedule::Rate;
 use crate::chaos::bare::Bare;
 use crate::chaos::figure::{Figure, Unit};
 use crate::chaos::ground::{Ground, Setting, Stage, Unrun, silence_bound};
-use crate::chaos::rows::switches::deciding;
+use crate::chaos::rows::deciding::deciding;
 use crate::chaos::streams::{PORT, Streams, TOLD};
 use crate::run::{KillOnDrop, RunError};
 
 const RATE: Rate = Rate::mbps(200);
 const NOBODY: u32 = 65_534;
+/// Part of a user's rows whose flows are managed at any moment.
+const MANAGED: f64 = 0.9;
 
 /// R1: one user fills what it may of the table; another still gets rows.
 pub fn quota(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
@@ -35,18 +37,22 @@ pub fn quota(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
         return Err(Unrun::Lacks("nothing is enforced here".into()));
     }
     std::thread::sleep(Duration::from_secs(2));
-    let (used, before) = (streams.managed(), streams.acked());
+    let (used, managed, before) = (bare.used(), streams.managed(), streams.acked());
     let mut other = Command::new("bash");
     other.args(["-c", &format!("exec cat /dev/zero > /dev/tcp/{}/{PORT}", to.address)]).uid(NOBODY).gid(NOBODY);
     other.stdin(Stdio::null()).stderr(Stdio::null());
     let other = KillOnDrop(bare.fabric.hosts[0].ns.spawn(other, None)?);
-    let all = bare.until(Duration::from_secs(15), |bare| bare.used() > used);
+    // One row more than the first user may have is the other's.
+    let beyond = bare.until(Duration::from_secs(15), |bare| bare.used() > share);
     std::thread::sleep(Duration::from_secs(3));
     let still = streams.acked().iter().zip(&before).filter(|(after, before)| after <= before).count();
     drop(other);
     Ok(vec![
+        Figure::holds("one user gets all the rows that it may have", filled.is_some()),
         Figure::at_most(format!("rows that one user has, of {rows}"), used as f64, Unit::Count, share as f64),
-        Figure::holds("another user's flow gets one", all.is_some()),
+        // One that is given back for a loss has its row for a moment longer, or is about to have one.
+        Figure::at_least("its flows that are managed", managed as f64, Unit::Count, MANAGED * share as f64),
+        Figure::holds("another user's flow gets one", beyond.is_some()),
         Figure::exactly("flows that did not move", still, 0),
     ])
 }
@@ -87,7 +93,7 @@ fn limit(stage: &Stage, file: &str, value: &str) -> Option<PathBuf> {
 /// R2: each under load, then from the start.
 /// Promises: P-34, P-36
 pub fn limits(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
-    let mut figures = Vec::new();
+    let (mut figures, mut untried) = (Vec::new(), Vec::new());
     for lack in LACKS {
         let mut stage = ground.stage(&Setting::of("limits", 8, RATE))?;
         let (name, pid) = (lack.name, stage.live.daemons.pid(0));
@@ -95,10 +101,7 @@ pub fn limits(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
         match lack.cgroup {
             Some((file, value)) => {
                 if limit(&stage, file, value).is_none() {
-                    figures.push(
-                        Figure::shown(format!("{name}: not tried"), 0.0, Unit::Count)
-                            .noted("no such controller in cgroup v2 here"),
-                    );
+                    untried.push(name);
                     continue;
                 }
             }
@@ -154,6 +157,17 @@ pub fn limits(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
             silence_bound(Rate::mbps(10)),
         ));
     }
+    with_untried(figures, &untried)
+}
+
+/// The figures of what was tried. What was not is no pass: if all else is within its bars the row was not run, and otherwise
+/// it is told of beside what is beyond them.
+fn with_untried(mut figures: Vec<Figure>, untried: &[&str]) -> Result<Vec<Figure>, Unrun> {
+    const WHY: &str = "no such controller in cgroup v2 here";
+    if !untried.is_empty() && figures.iter().all(|figure| figure.passes(0.0)) {
+        return Err(Unrun::Lacks(format!("{WHY}: {}; all else is within its bars", untried.join(", "))));
+    }
+    figures.extend(untried.iter().map(|name| Figure::holds(format!("{name}: tried"), false).noted(WHY)));
     Ok(figures)
 }
 
@@ -264,4 +278,20 @@ pub fn burnt(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
         Figure::shown("longest silence of a flow, jobs starved too", stage.silence(at, until), Unit::Ms),
         Figure::exactly("flows managed at the end", stage.managed(0), 8),
     ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_tried_is_no_pass() {
+        let good = || vec![Figure::exactly("good", 0, 0)];
+        let beyond = || vec![Figure::exactly("beyond", 1, 0)];
+        assert_eq!(with_untried(good(), &[]).ok(), Some(good()));
+        let lacks = with_untried(good(), &["16 tasks"]);
+        assert!(matches!(&lacks, Err(Unrun::Lacks(why)) if why.contains("16 tasks")), "{lacks:?}");
+        let told = with_untried(beyond(), &["16 tasks"]).unwrap_or_default();
+        assert_eq!((told.len(), told.iter().filter(|figure| figure.passes(0.0)).count()), (2, 0));
+    }
 }

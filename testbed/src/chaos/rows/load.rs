@@ -10,17 +10,29 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use sluice_schedule::{Bytes, Nanos, Rate};
-use sluice_wire::snapshot::{Snapshot, View};
+use sluice_wire::snapshot::{Counters, Snapshot};
 
-use crate::chaos::figure::{Figure, Unit, quantile};
-use crate::chaos::ground::{Ground, Setting, Stage, Unrun, also, silence_bound, sluice};
+use crate::chaos::figure::{Figure, Unit, quantile, worst};
+use crate::chaos::ground::{Ground, OF_MANY, Setting, Stage, Unrun, also, must_be_managed, silence_bound, sluice};
 use crate::chaos::inventory::rss_mib;
-use crate::chaos::rows::switches::{between, within};
+use crate::chaos::rows::deciding::{between, shown, within};
+use crate::chaos::rows::partition::is_fresh;
 use crate::chaos::streams::{PORT, Streams, TOLD};
 use crate::experiment::capacity::queue;
 use crate::experiment::live::Live;
 use crate::fabric::{CgroupTree, FabricSpec, NetNs};
 use crate::run::{JobPlan, KillOnDrop, Placement, RunError, RunPlan, write};
+
+/// P-36, of a switch with a thousand hosts.
+const SWITCH_MIB: f64 = 128.0;
+/// For most of thousands of flows to be managed.
+const MINUTE: Duration = Duration::from_secs(60);
+/// The first hosts of L3, which do as they should. The flood comes from the one after them.
+const HONEST: usize = 3;
+/// For all of them to be heard before the flood.
+const HEARD: Duration = Duration::from_secs(15);
+/// Of as many exchanges as there were before so many must be left.
+const LEFT: f64 = 0.9;
 
 /// L1: the load generator beside the switch; simulated hosts, real sessions.
 /// Promises: P-36
@@ -47,7 +59,8 @@ pub fn many_hosts(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
     let number = |from: &serde_json::Value, key: &str| from[key].as_f64().unwrap_or(f64::NAN);
     let (missed, p99) = ground.core_sized((0.01, 60.0), (0.005, 15.0), (0.005, 15.0));
     let grown = short.map(|short| {
-        let grown = (number(&long, "rss_mib") - number(&short, "rss_mib")).max(0.0);
+        // What is not known stays so.
+        let grown = (number(&long, "rss_mib") - number(&short, "rss_mib")).clamp(0.0, f64::INFINITY);
         Figure::at_most("memory more than after a minute", grown, Unit::Mib, 1.0)
     });
     let figures = vec![
@@ -59,7 +72,7 @@ pub fn many_hosts(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
         ),
         Figure::at_most("exchange, p99", long["exchange_ms"]["p99"].as_f64().unwrap_or(f64::NAN), Unit::Ms, p99),
         Figure::at_most("processor time per host and slot", number(&long, "cpu_us_per_host_slot"), Unit::Us, 60.0),
-        Figure::shown("memory", number(&long, "rss_mib"), Unit::Mib),
+        Figure::at_most("memory", number(&long, "rss_mib"), Unit::Mib, SWITCH_MIB),
     ];
     Ok(figures.into_iter().chain(grown).collect())
 }
@@ -80,15 +93,10 @@ pub fn wide(hosts: usize, slot: Nanos) -> (RunPlan, Placement) {
     (plan, Placement { workers: (0..hosts).collect(), servers: Vec::new() })
 }
 
-/// Hosts whose daemons count all views fully.
-fn fresh(live: &Live, hosts: usize) -> usize {
-    let is = |host: &usize| {
-        let text = live.daemons.get(*host, "/api/v1/snapshot").unwrap_or_default();
-        serde_json::from_str::<Snapshot>(&text).is_ok_and(|seen| {
-            !seen.switches.is_empty() && seen.switches.iter().all(|switch| switch.view == View::Fresh)
-        })
-    };
-    (0..hosts).filter(is).count()
+/// What the daemons of so many hosts say of themselves; those that do not answer are left out.
+fn snapshots(live: &Live, hosts: usize) -> impl Iterator<Item = Snapshot> {
+    let of = move |host| serde_json::from_str::<Snapshot>(&live.daemons.get(host, "/api/v1/snapshot")?).ok();
+    (0..hosts).filter_map(of)
 }
 
 /// L2: the switch is killed and started again; everybody connects anew.
@@ -102,7 +110,7 @@ pub fn herd(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
     let all = |live: &mut Live, part: f64| -> Result<Option<f64>, Unrun> {
         let began = Instant::now();
         while began.elapsed() < Duration::from_secs(60) {
-            if fresh(live, hosts) as f64 >= hosts as f64 * part {
+            if snapshots(live, hosts).filter(is_fresh).count() as f64 >= hosts as f64 * part {
                 return Ok(Some(began.elapsed().as_secs_f64()));
             }
             live.run_for(Duration::from_millis(100))?;
@@ -110,16 +118,20 @@ pub fn herd(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
         Ok(None)
     };
     all(&mut live, 1.0)?.ok_or_else(|| RunError::Plan("not all hosts hear the switch within a minute".into()))?;
-    let (mut took, mut rss) = (Vec::new(), 0.0_f64);
+    let (mut took, mut rss, mut noticed) = (Vec::new(), 0.0_f64, hosts);
     for _ in 0..times {
         live.daemons.kill_switch(0);
         live.run_for(Duration::from_secs(4))?;
+        // Who still counts what it said before would be taken for one that has heard it again.
+        let without = snapshots(&live, hosts).filter(|seen| !seen.switches.is_empty() && !is_fresh(seen)).count();
+        noticed = noticed.min(without);
         live.daemons.start_switch_again(&live.fabric, 0)?;
         took.push(all(&mut live, 0.99)?.unwrap_or(f64::INFINITY));
-        rss = rss.max(rss_mib(live.daemons.switch_pid(0)).unwrap_or(f64::NAN));
+        rss = rss.max(rss_mib(live.daemons.switch_pid(0)).unwrap_or(f64::INFINITY));
     }
     let median = quantile(&mut took, 0.5);
     Ok(vec![
+        Figure::exactly("hosts that notice that the switch is gone, fewest", noticed, hosts),
         Figure::at_most(
             format!("until 99 % of {hosts} hosts are fresh, most of {times}"),
             quantile(&mut took, 1.0),
@@ -127,25 +139,57 @@ pub fn herd(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
             5.0,
         )
         .noted(format!("median {median:.1} s; asking all of them takes part of it")),
-        Figure::at_most("memory of the switch", rss, Unit::Mib, 128.0),
+        Figure::at_most("memory of the switch", rss, Unit::Mib, SWITCH_MIB),
     ])
+}
+
+/// What became of a host's exchanges with its switch in some time.
+#[derive(Clone, Copy, Debug)]
+struct Exchanged {
+    /// NaN: there were none.
+    p99_ms: f64,
+    /// In each slot one at most is timed. NaN: no slot has passed.
+    each_slot: f64,
+}
+
+impl Exchanged {
+    fn between(before: &Counters, after: &Counters) -> Exchanged {
+        let seen = between(&before.exchange_s, &after.exchange_s);
+        let slots = after.slots.saturating_sub(before.slots);
+        Exchanged { p99_ms: within(&seen, 0.99), each_slot: seen.count() as f64 / slots as f64 }
+    }
+}
+
+/// What the honest hosts of L3 have counted.
+fn counted(stage: &Stage) -> Result<Vec<Counters>, RunError> {
+    let gone = |host: usize| RunError::Plan(format!("the daemon of h{host} does not answer"));
+    let of = |host: usize| stage.snapshot(host).map(|seen| seen.counters).ok_or_else(|| gone(host));
+    (0..HONEST).map(of).collect()
+}
+
+/// The exchanges of each of them between two times.
+fn exchanged(before: &[Counters], after: &[Counters]) -> Vec<Exchanged> {
+    before.iter().zip(after).map(|(before, after)| Exchanged::between(before, after)).collect()
 }
 
 /// L3: connections and bytes that mean nothing, as fast as they go.
 pub fn flood(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
     let mut stage = ground.stage(&Setting::of("flood", 6, Rate::mbps(200)))?;
     let seconds = ground.sized(20, 4);
-    let gone = || RunError::Plan("the daemon of h0 does not answer".into());
-    let exchanges = |stage: &Stage| Ok::<_, RunError>(stage.snapshot(0).ok_or_else(gone)?.counters.exchange_s);
-    let (mut looks, mut missed) = (0, 0);
-    let first = exchanges(&stage)?;
+    for host in 0..HONEST {
+        if stage.until(host, HEARD, is_fresh)?.is_none() {
+            return Err(RunError::Plan(format!("h{host} does not hear the switch before the flood")).into());
+        }
+    }
+    let (mut looks, mut missed) = (0_usize, 0_usize);
+    let first = counted(&stage)?;
     stage.live.run_for(Duration::from_secs(seconds))?;
-    let steady = exchanges(&stage)?;
+    let steady = counted(&stage)?;
     let (stop, made) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let to = SocketAddrV4::new(stage.live.fabric.management_address, 9604);
     let (halt, count) = (Arc::clone(&stop), Arc::clone(&made));
     // From a host that is in the network of those that may speak.
-    let thread = stage.live.fabric.hosts[3].ns.thread("flood", move || {
+    let thread = stage.live.fabric.hosts[HONEST].ns.thread("flood", move || {
         let junk = vec![0xa5; 64 << 10];
         while !halt.load(Ordering::Relaxed) {
             let Ok(mut stream) = TcpStream::connect_timeout(&to.into(), Duration::from_millis(500)) else { continue };
@@ -162,25 +206,45 @@ pub fn flood(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
     let end = Instant::now() + Duration::from_secs(seconds);
     while Instant::now() < end {
         stage.live.run_for(Duration::from_millis(60))?;
-        let Some(seen) = stage.snapshot(0) else { continue };
-        looks += 1;
-        missed += usize::from(!seen.switches.iter().all(|switch| switch.view == View::Fresh));
+        for host in 0..HONEST {
+            looks += 1;
+            missed += usize::from(!stage.snapshot(host).is_some_and(|seen| is_fresh(&seen)));
+        }
     }
     stop.store(true, Ordering::Relaxed);
     drop(thread.join());
     let silence = stage.silence(at, Stage::now());
-    let flooded = exchanges(&stage)?;
-    let [before, during] = [between(&first, &steady), between(&steady, &flooded)].map(|seen| within(&seen, 0.99));
+    let flooded = counted(&stage)?;
+    let (before, during) = (exchanged(&first, &steady), exchanged(&steady, &flooded));
+    // Of each host, what it was during the flood over what it was before.
+    let over = |of: fn(&Exchanged) -> f64| {
+        before.iter().zip(&during).map(move |(before, during)| of(during) / of(before)).collect::<Vec<f64>>()
+    };
+    let said = |of: fn(&Exchanged) -> f64| {
+        let each = before.iter().zip(&during).enumerate();
+        each.map(|(host, (before, during))| format!("h{host} {:.2}, before {:.2}", of(during), of(before)))
+            .collect::<Vec<_>>()
+            .join("; ")
+    };
+    let p99: fn(&Exchanged) -> f64 = |seen| seen.p99_ms;
+    let each_slot: fn(&Exchanged) -> f64 = |seen| seen.each_slot;
     Ok(vec![
         Figure::at_least("connections that the flood made", made.load(Ordering::Relaxed) as f64, Unit::Count, 100.0),
         Figure::at_most(
-            format!("looks at which an honest host's view is not fresh, of {looks}"),
-            missed as f64 / f64::from(looks.max(1)),
+            format!("looks at which an honest host's view is not fresh, part of {looks}"),
+            missed as f64 / looks as f64,
             Unit::Ratio,
             0.01,
         ),
-        Figure::at_most("its exchange, p99, over that before", during / before.max(1e-3), Unit::Ratio, 2.0)
-            .noted(format!("{during:.2} ms, before {before:.2} ms")),
+        Figure::at_most("its exchange, p99, over that before, most", worst(over(p99), f64::max), Unit::Ratio, 2.0)
+            .noted(format!("ms: {}", said(p99))),
+        Figure::at_least(
+            "its exchanges in a slot, over those before, least",
+            worst(over(each_slot), f64::min),
+            Unit::Ratio,
+            LEFT,
+        )
+        .noted(said(each_slot)),
         Figure::at_most("longest silence of a flow", silence, Unit::Ms, silence_bound(Rate::mbps(10))),
     ])
 }
@@ -205,6 +269,8 @@ pub fn many_flows(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
     }
     let live = Live::start(&bench, &plan, &place, &sluice(), setting.sample_ms)?;
     let mut stage = Stage { live, plan, dir };
+    let wanted = must_be_managed(flows);
+    stage.many_captured(wanted, MINUTE)?;
     stage.live.run_for(Duration::from_secs(10))?;
     let (near, far) = (&stage.live.fabric.hosts[0].ns, &stage.live.fabric.hosts[1]);
     let sink = Streams::open(near, &far.ns, far.address, PORT, 0)?;
@@ -219,22 +285,23 @@ pub fn many_flows(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
             }
         }
     })?;
-    let gone = || RunError::Plan("the daemon of h0 does not answer".into());
     let seconds = (ground.minutes * 60.0).max(10.0);
     let pid = stage.live.daemons.pid(0);
-    let (before, cpu, began) =
-        (stage.snapshot(0).ok_or_else(gone)?, stage.live.fabric.cgroups.daemon(0).cpu_us(), Instant::now());
+    let (before, cpu, began) = (shown(&stage)?, stage.live.fabric.cgroups.daemon(0).cpu_us(), Instant::now());
     let mut rss = rss_mib(pid).unwrap_or(0.0);
     while began.elapsed().as_secs_f64() < seconds {
         stage.live.run_for(Duration::from_secs(1))?;
         stage.live.samples.clear();
         rss = rss.max(rss_mib(pid).unwrap_or(f64::INFINITY));
     }
-    let (after, spent) = (stage.snapshot(0).ok_or_else(gone)?, stage.live.fabric.cgroups.daemon(0).cpu_us() - cpu);
+    let (after, spent) = (shown(&stage)?, stage.live.fabric.cgroups.daemon(0).cpu_us() - cpu);
     let wall = began.elapsed().as_secs_f64();
     stop.store(true, Ordering::Relaxed);
     drop(churn.join());
     drop(sink);
+    // Each of the job's members tells of its flows twice a second.
+    stage.live.run_for(Duration::from_secs(2))?;
+    let driven = stage.driven();
     let decision = within(&between(&before.counters.decision_s, &after.counters.decision_s), 0.99);
     let late = after.counters.slots_late - before.counters.slots_late;
     let out = after.counters.released_deadline - before.counters.released_deadline;
@@ -246,7 +313,7 @@ pub fn many_flows(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
             ground.core_sized(5.0, 2.0, 2.0),
         ),
         Figure::exactly("orders that ran out", usize::try_from(out).unwrap_or(usize::MAX), 0),
-        Figure::shown("slots whose decision came after their end", late as f64, Unit::Count),
+        Figure::exactly("slots whose decision came after their end", usize::try_from(late).unwrap_or(usize::MAX), 0),
         Figure::at_most("processor time of the daemon, part of a core", spent as f64 / 1e6 / wall, Unit::Ratio, 0.25),
         Figure::at_most("memory of the daemon, most", rss, Unit::Mib, 64.0),
         Figure::at_least(
@@ -255,7 +322,8 @@ pub fn many_flows(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
             Unit::Count,
             30.0,
         ),
-        Figure::shown("flows managed at the end", stage.managed(0) as f64, Unit::Count),
+        Figure::at_least(format!("flows managed at the end, of {flows}"), driven as f64, Unit::Count, wanted as f64)
+            .noted(OF_MANY),
     ])
 }
 
@@ -335,6 +403,18 @@ pub fn planner(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_host_without_an_exchange_has_none_that_was_quick() {
+        let (before, mut after) = (Counters::default(), Counters::default());
+        let none = Exchanged::between(&before, &after);
+        assert!(none.p99_ms.is_nan() && none.each_slot.is_nan());
+        after.slots = 4;
+        (0..3).for_each(|_| after.exchange_s.observe(0.002));
+        let some = Exchanged::between(&before, &after);
+        assert!(some.p99_ms > 1.0 && some.p99_ms <= 2.0 + 1e-9, "{some:?}");
+        assert!((some.each_slot - 0.75).abs() < 1e-9);
+    }
 
     #[test]
     fn a_hypercube_is_a_topology_with_its_links() {

@@ -10,6 +10,7 @@ use sluice_schedule::Rate;
 
 use crate::chaos::figure::{Figure, Unit};
 use crate::chaos::ground::{Ground, Setting, Stage, Unrun, ms};
+use crate::fabric::Node;
 use crate::run::RunError;
 use crate::run::daemons::instance_of;
 
@@ -18,13 +19,21 @@ const OFF_MS: f64 = 1_000.0;
 /// What a daemon sets of a namespace.
 const SYSCTLS: [&str; 2] = ["tcp_tso_rtt_log", "tcp_wmem"];
 
-/// The settings of host 0's namespace that a daemon may change.
-fn sysctls(stage: &Stage) -> Result<BTreeMap<&'static str, String>, Unrun> {
+/// Settings and what they are.
+type Sysctls = BTreeMap<&'static str, String>;
+
+/// The settings of a node's namespace that a daemon may change.
+fn sysctls(node: &Node) -> Result<Sysctls, Unrun> {
     let read = || {
         let value = |key: &str| std::fs::read_to_string(format!("/proc/sys/net/ipv4/{key}")).unwrap_or_default();
         SYSCTLS.map(|key| (key, value(key).trim().to_owned())).into_iter().collect()
     };
-    Ok(stage.live.fabric.hosts[0].ns.run(read)?)
+    Ok(node.ns.run(read)?)
+}
+
+/// How many settings are not what they are elsewhere.
+fn changed(settings: &Sysctls, reference: &Sysctls) -> usize {
+    reference.iter().filter(|(key, value)| settings.get(*key) != Some(*value)).count()
 }
 
 /// Pins and names of host 0's daemon.
@@ -58,23 +67,11 @@ pub fn cleanups(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
         let flows = ground.sized(64, 4);
         let setting =
             Setting { more: "[enforce]\nsysctls = true\n".into(), ..Setting::of("off", flows, Rate::mbps(200)) };
-        // What was there before any daemon is what its namespace was made with; a reading of it comes after the fact here, from
-        // a host whose daemon has ended in order and so put everything back.
         let mut stage = ground.stage(&setting)?;
-        let reference = {
-            stage.live.daemons.end(3)?;
-            stage.live.fabric.hosts[3].ns.run(|| {
-                SYSCTLS.map(|key| {
-                    (
-                        key,
-                        std::fs::read_to_string(format!("/proc/sys/net/ipv4/{key}"))
-                            .unwrap_or_default()
-                            .trim()
-                            .to_owned(),
-                    )
-                })
-            })?
-        };
+        // What was there before any daemon is what the fabric gave its namespace. It gives a switch the same, where none runs.
+        let switch = stage.live.fabric.switches.first();
+        let reference = sysctls(switch.ok_or_else(|| RunError::Plan("the fabric has no switch".into()))?)?;
+        let set = changed(&sysctls(&stage.live.fabric.hosts[0])?, &reference);
         let pinned = traces_of_host_0().len();
         if dead {
             stage.live.daemons.kill(0);
@@ -91,13 +88,19 @@ pub fn cleanups(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
         let plain = stage.plain()?;
         stage.live.run_for(Duration::from_millis(500))?;
         let left = traces_of_host_0();
+        let stays = changed(&sysctls(&stage.live.fabric.hosts[0])?, &reference);
         if !dead {
             stage.live.daemons.end(0)?;
         }
         let after = traces_of_host_0();
-        let kept = sysctls(&stage)?;
-        let changed = reference.iter().filter(|(key, value)| kept.get(key) != Some(value)).count();
+        let stays_after = changed(&sysctls(&stage.live.fabric.hosts[0])?, &reference);
         figures.push(Figure::at_least(format!("{what}: pins and names before"), pinned as f64, Unit::Count, 1.0));
+        figures.push(Figure::at_least(
+            format!("{what}: settings of the kernel that a daemon had changed"),
+            set as f64,
+            Unit::Count,
+            1.0,
+        ));
         figures.push(
             Figure::exactly(
                 format!("{what}: exit status"),
@@ -115,7 +118,8 @@ pub fn cleanups(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
         ));
         figures.push(Figure::exactly(format!("{what}: pins and names left"), left.len(), 0).noted(left.join(", ")));
         figures.push(Figure::exactly(format!("{what}: pins and names once the daemon has ended too"), after.len(), 0));
-        figures.push(Figure::exactly(format!("{what}: settings of the kernel that stay changed"), changed, 0));
+        figures.push(Figure::exactly(format!("{what}: settings of the kernel that stay changed"), stays, 0));
+        figures.push(Figure::exactly(format!("{what}: the same once the daemon has ended too"), stays_after, 0));
         let now = Stage::now();
         let rate = stage.live.rate(0, plain, now);
         figures.push(Figure::at_least(format!("{what}: rate of the flows afterwards"), rate, Unit::Mbps, 50.0));
@@ -125,4 +129,21 @@ pub fn cleanups(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
 
 fn last_line(said: &str) -> String {
     said.lines().last().unwrap_or_default().trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_that_differs_or_is_gone_is_changed() {
+        let settings = |values: &[(&'static str, &str)]| -> Sysctls {
+            values.iter().map(|(key, value)| (*key, (*value).to_owned())).collect()
+        };
+        let reference = settings(&[("tcp_tso_rtt_log", "0"), ("tcp_wmem", "4096 65536 8388608")]);
+        assert_eq!(changed(&reference, &reference), 0);
+        let one = settings(&[("tcp_tso_rtt_log", "0"), ("tcp_wmem", "4096 65536 67108864")]);
+        assert_eq!(changed(&one, &reference), 1);
+        assert_eq!(changed(&Sysctls::new(), &reference), 2);
+    }
 }

@@ -1,16 +1,16 @@
 //! C5 and C8: a host and its switch do not hear each other, in several ways, and hear each other again.
 
 use std::net::SocketAddrV4;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use sluice_impairment::Dropper;
 use sluice_schedule::Rate;
-use sluice_wire::snapshot::{Snapshot, View};
+use sluice_wire::snapshot::{FlowState, Snapshot, View};
 
-use crate::chaos::figure::{Figure, Unit};
+use crate::chaos::figure::{Figure, Unit, worst};
 use crate::chaos::ground::{Ground, Setting, Size, Stage, Unrun, also, ms, silence_bound};
 use crate::chaos::proxy::{Proxy, Way};
-use crate::fabric::{Fabric, FabricError};
+use crate::fabric::{Fabric, FabricError, NetNs};
 use crate::run::RunError;
 
 const SLOT_MS: f64 = 60.0;
@@ -23,6 +23,8 @@ const CUT: Duration = Duration::from_millis(3_000);
 /// A flow keeps this part of its order in the first two slots, and no slot's order is this many times another's.
 const KEPT: f64 = 0.9;
 const STEP: f64 = 2.0;
+/// Flows of the host that is cut off.
+const FLOWS: usize = 4;
 
 /// How a host is cut off from its switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +48,11 @@ impl Cut {
             Cut::Late => "answers 500 ms late",
         }
     }
+
+    /// Is there a time without an answer, whatever the dice say?
+    fn silences(self) -> bool {
+        self != Cut::Half
+    }
 }
 
 /// A cut under way; most end with this value.
@@ -55,7 +62,8 @@ enum Held {
     Late,
 }
 
-fn dropper(ns: &crate::fabric::NetNs, device: &str, probability: f64) -> Result<Dropper, Unrun> {
+/// Packets that leave by a device of a namespace are lost at random until this is dropped.
+pub(super) fn dropper(ns: &NetNs, device: &str, probability: f64) -> Result<Dropper, Unrun> {
     let device = device.to_owned();
     let attached = ns.run(move || Dropper::attach(&device, probability))?;
     attached.map_err(|why| Unrun::Lacks(format!("packets cannot be dropped here: {why}")))
@@ -97,22 +105,65 @@ fn relayed(ground: &Ground<'_>, setting: &Setting) -> Result<(Stage, Proxy), Unr
 }
 
 /// All holders that a host asks count fully.
-fn is_fresh(seen: &Snapshot) -> bool {
+pub(super) fn is_fresh(seen: &Snapshot) -> bool {
     !seen.switches.is_empty() && seen.switches.iter().all(|switch| switch.view == View::Fresh)
 }
 
-/// Orders of host 0's flows together, and since when, over time.
-fn orders(stage: &mut Stage, time: Duration) -> Result<Vec<(f64, f64)>, RunError> {
-    let began = Instant::now();
-    let mut seen = Vec::new();
-    while began.elapsed() < time {
-        let at = began.elapsed().as_secs_f64() * 1e3;
-        if let Some(snapshot) = stage.snapshot(0) {
-            seen.push((at, snapshot.flows.iter().filter_map(|flow| flow.ordered_bps).sum::<u64>() as f64));
+/// What host 0's daemon shows of itself.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    /// When it was so, ns since 1970. It is asked more often than it shows something new.
+    taken_ns: u64,
+    /// Orders of its flows together.
+    ordered_bps: u64,
+    managed: usize,
+    is_fresh: bool,
+}
+
+impl Seen {
+    fn of(snapshot: &Snapshot) -> Seen {
+        Seen {
+            taken_ns: snapshot.taken_unix_ns,
+            ordered_bps: snapshot.flows.iter().filter_map(|flow| flow.ordered_bps).sum(),
+            managed: snapshot.flows_in(FlowState::Managed),
+            is_fresh: is_fresh(snapshot),
         }
+    }
+}
+
+/// Everything that host 0's daemon shows for so long, each once.
+fn watch(stage: &mut Stage, time: Duration) -> Result<Vec<Seen>, RunError> {
+    let began = Instant::now();
+    let mut all: Vec<Seen> = Vec::new();
+    while began.elapsed() < time {
+        let seen = stage.snapshot(0).map(|snapshot| Seen::of(&snapshot));
+        all.extend(seen.filter(|seen| all.last().is_none_or(|last| last.taken_ns < seen.taken_ns)));
         stage.live.run_for(Duration::from_millis(30))?;
     }
-    Ok(seen)
+    Ok(all)
+}
+
+/// Time now, as snapshots have it.
+fn unix_ns() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64
+}
+
+/// Least order in the first two slots after a cut, over what it was before; where nothing was shown in them, that of the first
+/// look after. NaN: there was none before or after.
+fn kept(before: &[Seen], after: &[Seen], cut_ns: u64) -> f64 {
+    let mean = before.iter().map(|seen| seen.ordered_bps as f64).sum::<f64>() / before.len() as f64;
+    let slots = after.iter().take_while(|seen| seen.taken_ns as f64 <= cut_ns as f64 + 2.0 * SLOT_MS * 1e6).count();
+    let least = worst(after.iter().take(slots.max(1)).map(|seen| seen.ordered_bps as f64), f64::min);
+    if mean > 0.0 { least / mean } else { f64::NAN }
+}
+
+/// The most that an order is of the one before or after it. NaN: there are no two, or nothing is ordered any more.
+fn largest_step(seen: &[Seen]) -> f64 {
+    let step = |pair: &[Seen]| {
+        let [one, other] = [pair[0].ordered_bps as f64, pair[1].ordered_bps as f64];
+        (other / one).max(one / other)
+    };
+    worst(seen.windows(2).map(step), f64::max)
 }
 
 /// C5: cut off in each way, and healed.
@@ -129,7 +180,7 @@ pub fn cut(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
         if left_out {
             continue;
         }
-        let setting = Setting::of("partition", 4, Rate::mbps(200));
+        let setting = Setting::of("partition", FLOWS, Rate::mbps(200));
         let (mut stage, proxy) = match cut {
             Cut::Late => relayed(ground, &setting).map(|(stage, proxy)| (stage, Some(proxy)))?,
             _ => (ground.stage(&setting)?, None),
@@ -137,8 +188,7 @@ pub fn cut(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
         if stage.until(0, Duration::from_secs(10), is_fresh)?.is_none() {
             return Err(RunError::Plan("the switch is not heard before anything is cut".into()).into());
         }
-        let before = orders(&mut stage, Duration::from_millis(600))?;
-        let before = before.iter().map(|(_, order)| order).sum::<f64>() / before.len().max(1) as f64;
+        let before = watch(&mut stage, Duration::from_millis(600))?;
         let at = Stage::now();
         let held = match cut {
             Cut::Both => {
@@ -153,22 +203,47 @@ pub fn cut(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
                 Held::Late
             }
         };
-        let during = orders(&mut stage, CUT)?;
-        let healed = Stage::now();
+        let cut_ns = unix_ns();
+        let during = watch(&mut stage, CUT)?;
+        let (healed, healed_ns) = (Stage::now(), unix_ns());
         match held {
             Held::Link => stage.live.fabric.set_link("h0", "mgmt0", true)?,
             Held::Loss { droppers } => drop(droppers),
             Held::Late => proxy.iter().for_each(|proxy| proxy.set(Way::Open)),
         }
-        let fresh = stage.until(0, Duration::from_secs(15), is_fresh)?;
+        let shown_fresh = |seen: &Snapshot| seen.taken_unix_ns > healed_ns && is_fresh(seen);
+        let fresh = stage.until(0, Duration::from_secs(15), shown_fresh)?;
         stage.live.run_for(Duration::from_millis(500))?;
         let name = cut.name();
-        let first = during.iter().filter(|(t, _)| *t <= 2.0 * SLOT_MS).map(|(_, order)| order / before);
-        let first = first.fold(f64::INFINITY, f64::min);
-        figures.push(Figure::at_least(format!("{name}: order kept in the first two slots"), first, Unit::Ratio, KEPT));
-        let steps = during.windows(2).map(|pair| (pair[1].1 / pair[0].1).max(pair[0].1 / pair[1].1));
-        let step = steps.fold(1.0, f64::max);
-        figures.push(Figure::at_most(format!("{name}: largest step of the order"), step, Unit::Ratio, STEP));
+        // What the daemon shows first may be from before the cut: a step from it counts, and nothing else of it.
+        let after = &during[during.iter().take_while(|seen| seen.taken_ns <= cut_ns).count()..];
+        figures.push(
+            Figure::at_least(
+                format!("{name}: order kept in the first two slots, or at the first look after them"),
+                kept(&before, after, cut_ns),
+                Unit::Ratio,
+                KEPT,
+            )
+            .noted(match after.first() {
+                Some(first) => format!("first look {:.0} ms after the cut", ms(cut_ns, first.taken_ns)),
+                None => "nothing was shown while cut".into(),
+            }),
+        );
+        figures.push(Figure::at_most(
+            format!("{name}: largest step of the order"),
+            largest_step(&during),
+            Unit::Ratio,
+            STEP,
+        ));
+        let (looks, stale) = (after.len(), after.iter().filter(|seen| !seen.is_fresh).count());
+        let noticed = format!("{name}: looks at which the view is not fresh, of {looks}");
+        figures.push(if cut.silences() {
+            Figure::at_least(noticed, stale as f64, Unit::Count, 1.0)
+        } else {
+            Figure::shown(noticed, stale as f64, Unit::Count)
+        });
+        let least = after.iter().map(|seen| seen.managed).min().unwrap_or(0);
+        figures.push(Figure::exactly(format!("{name}: flows managed all along"), least, FLOWS));
         let silence = stage.silence(at, healed);
         figures.push(Figure::at_most(
             format!("{name}: longest silence of a flow"),
@@ -244,4 +319,36 @@ pub fn half_open(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
             .noted("2 s without an answer, told at a slot's edge"),
         Figure::at_most("longest silence of a flow", silence, Unit::Ms, silence_bound(Rate::mbps(10))),
     ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn orders(all: &[(u64, u64)]) -> Vec<Seen> {
+        let seen = |(t, bps): &(u64, u64)| Seen { taken_ns: t * MS, ordered_bps: *bps, ..Seen::default() };
+        all.iter().map(seen).collect()
+    }
+
+    #[test]
+    fn what_is_kept_is_of_the_first_two_slots_or_the_first_look_after() {
+        let before = orders(&[(600, 90), (850, 110)]);
+        let kept = |after: &[(u64, u64)]| kept(&before, &orders(after), 1_000 * MS);
+        assert!((kept(&[(1_010, 100), (1_100, 95), (1_150, 20)]) - 0.95).abs() < 1e-9);
+        assert!((kept(&[(1_150, 50), (1_400, 20)]) - 0.5).abs() < 1e-9, "nothing was shown in two slots");
+        assert!(kept(&[]).is_nan());
+        assert!(super::kept(&[], &orders(&[(1_010, 100)]), 1_000 * MS).is_nan());
+        assert!(super::kept(&orders(&[(850, 0)]), &orders(&[(1_010, 100)]), 1_000 * MS).is_nan());
+    }
+
+    #[test]
+    fn a_step_counts_in_both_directions_and_no_step_is_none() {
+        assert!((largest_step(&orders(&[(0, 100), (60, 80), (120, 200)])) - 2.5).abs() < 1e-9);
+        assert!((largest_step(&orders(&[(0, 100), (60, 25)])) - 4.0).abs() < 1e-9);
+        assert!(largest_step(&orders(&[(0, 100)])).is_nan() && largest_step(&[]).is_nan());
+        assert!(largest_step(&orders(&[(0, 0), (60, 0)])).is_nan(), "nothing is ordered");
+        assert!(largest_step(&orders(&[(0, 100), (60, 0)])).is_infinite());
+    }
 }

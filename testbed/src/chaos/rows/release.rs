@@ -190,7 +190,7 @@ pub fn without_ground(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
     let at = Stage::now();
     stage.live.daemons.kill(0);
     all.extend(figures("the cgroup of the job is gone", &mut stage, at, floor)?);
-    all.push(Figure::at_least("processes that were moved out of it", emptied as f64, Unit::Count, 1.0));
+    all.push(Figure::at_least("processes that were moved out of it", emptied.len() as f64, Unit::Count, 1.0));
     Ok(all)
 }
 
@@ -207,8 +207,8 @@ fn names() -> Vec<String> {
     list.split_whitespace().map(str::to_owned).collect()
 }
 
-/// Moves what runs in a cgroup to the root's, and removes it; how many processes there were.
-pub fn empty_cgroup(path: &Path) -> Result<usize, Unrun> {
+/// Moves what runs in a cgroup to the root's, and removes it; the processes that there were.
+pub fn empty_cgroup(path: &Path) -> Result<Vec<String>, Unrun> {
     let root = cgroup::mount_point()?.join("cgroup.procs");
     let io = |what: &str| RunError::io(format!("{what} {}", path.display()));
     let pids = std::fs::read_to_string(path.join("cgroup.procs")).map_err(io("reading the processes of"))?;
@@ -216,5 +216,15 @@ pub fn empty_cgroup(path: &Path) -> Result<usize, Unrun> {
         std::fs::write(&root, pid).map_err(io("moving a process out of"))?;
     }
     std::fs::remove_dir(path).map_err(io("removing"))?;
-    Ok(pids.split_whitespace().count())
+    Ok(pids.split_whitespace().map(str::to_owned).collect())
+}
+
+/// Makes a cgroup again that [`empty_cgroup`] has removed, with the processes that it had.
+pub fn fill_cgroup(path: &Path, pids: &[String]) -> Result<(), Unrun> {
+    let io = |what: &str| RunError::io(format!("{what} {}", path.display()));
+    std::fs::create_dir(path).map_err(io("making"))?;
+    for pid in pids {
+        std::fs::write(path.join("cgroup.procs"), pid).map_err(io("moving a process back to"))?;
+    }
+    Ok(())
 }

@@ -4,8 +4,8 @@ use sluice_report::stats;
 use sluice_scenario::{Fault, FaultKind, NodeIx};
 use sluice_schedule::{Bytes, Nanos, Rate};
 
-use crate::chaos::figure::{Figure, Unit};
-use crate::chaos::ground::{Ground, Unrun, sluice};
+use crate::chaos::figure::{Figure, Unit, worst};
+use crate::chaos::ground::{Ground, Unrun, sluice, struck};
 use crate::experiment::beside;
 use crate::experiment::capacity::queue;
 use crate::fabric::FabricSpec;
@@ -103,6 +103,35 @@ impl Cell {
         let faults = (0..times).map(fault).collect();
         (RunPlan { name: "slower".into(), fabric, jobs, faults, ..RunPlan::default() }, places)
     }
+
+    /// How often its trouble came in a pair of runs, by what they note: packets lost in the one with fewer, faults in the one
+    /// with Sluice, which alone has something that they hit.
+    fn came(self, with: &[String], without: &[String]) -> usize {
+        match self.trouble {
+            "none" => 0,
+            "loss" => lost(with).min(lost(without)),
+            "crash-loop" => struck(with, "daemon-kill of h0"),
+            _ => struck(with, "switch-restart of s0"),
+        }
+    }
+
+    /// How often it must come, at least, where so many faults are planned. Jobs that are done sooner see fewer of them.
+    fn must_come(self, faults: usize) -> usize {
+        match self.trouble {
+            "none" => 0,
+            "loss" => 1,
+            _ => faults.div_ceil(2),
+        }
+    }
+}
+
+/// Packets of the data network that a run lost, by what it notes.
+fn lost(notes: &[String]) -> usize {
+    let packets = |note: &String| {
+        let (lost, _) = note.strip_suffix(" packets were dropped at random")?.split_once(" of ")?;
+        lost.parse::<usize>().ok()
+    };
+    notes.iter().filter_map(packets).sum()
 }
 
 /// Those that were asked for.
@@ -121,11 +150,21 @@ fn asked(cells: &[String]) -> Result<Vec<Cell>, Unrun> {
     cells.iter().map(named).collect()
 }
 
-/// Iteration of each job, s.
-fn iterations(ground: &Ground<'_>, plan: &RunPlan, places: &[Placement], policy: &Policy) -> Result<Vec<f64>, Unrun> {
+/// Iteration of each job, s, and what the run notes.
+fn iterations(
+    ground: &Ground<'_>,
+    plan: &RunPlan,
+    places: &[Placement],
+    policy: &Policy,
+) -> Result<(Vec<f64>, Vec<String>), Unrun> {
     let bench = ground.bench("slower")?;
     let run = bench.run(plan, &mut FixedQueue::new(places.to_vec()), policy, "run")?;
-    Ok(run.jobs.iter().map(|job| job.figures.iteration_s).collect())
+    let all: Vec<f64> = run.jobs.iter().map(|job| job.figures.iteration_s).collect();
+    if all.len() != plan.jobs.len() {
+        let (seen, jobs) = (all.len(), plan.jobs.len());
+        return Err(RunError::Plan(format!("{seen} of {jobs} jobs were measured under {policy}")).into());
+    }
+    Ok((all, run.notes))
 }
 
 /// The mean of ratios and the upper end of its 95 % interval.
@@ -145,7 +184,7 @@ pub fn benefit(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
     for cell in asked(ground.cells)? {
         let (plan, places) = cell.plan(seconds);
         let mut ratios: Vec<Vec<f64>> = vec![Vec::new(); cell.jobs];
-        let mut means = Vec::new();
+        let (mut means, mut came) = (Vec::new(), Vec::new());
         for pair in 0..pairs {
             let plain = Policy::Fair(Some("cubic".into()));
             // Which comes first alternates, so that what changes on the machine falls on both.
@@ -156,7 +195,10 @@ pub fn benefit(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
                 let with = iterations(ground, &plan, &places, &sluice())?;
                 (with, iterations(ground, &plan, &places, &plain)?)
             };
+            let ((with, notes), (without, other_notes)) = (with, without);
+            came.push(cell.came(&notes, &other_notes));
             means.push(stats::mean(&with) / stats::mean(&without));
+            // Of each job there is one figure in both.
             for (at, (with, without)) in with.iter().zip(&without).enumerate() {
                 ratios[at].push(with / without);
             }
@@ -168,8 +210,14 @@ pub fn benefit(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
                 .noted(format!("mean {mean:.3} of {pairs} pairs by turns")),
         );
         if cell.jobs > 1 {
-            let worst = ratios.iter().map(|of| upper(of).1).fold(0.0, f64::max);
-            figures.push(Figure::at_most(format!("{name}: the same of the worst job"), worst, Unit::Ratio, each));
+            let slowest = worst(ratios.iter().map(|of| upper(of).1), f64::max);
+            figures.push(Figure::at_most(format!("{name}: the same of the worst job"), slowest, Unit::Ratio, each));
+        }
+        let must = cell.must_come(plan.faults.len());
+        if must > 0 {
+            let least = came.iter().min().copied().unwrap_or(0);
+            let what = format!("{name}: times that its trouble came, fewest of {pairs} pairs");
+            figures.push(Figure::at_least(what, least as f64, Unit::Count, must as f64));
         }
     }
     Ok(figures)
@@ -214,6 +262,23 @@ mod tests {
         assert_eq!(asked(&["all".into()]).map(|cells| cells.len()).ok(), Some(40));
         let refused = asked(&["ring/2/none".into()]).map_err(|why| why.to_string());
         assert!(refused.is_err_and(|why| why.contains("ring/1/none")));
+    }
+
+    #[test]
+    fn trouble_is_believed_by_what_a_run_notes() {
+        let cell = |trouble| Cell { pattern: "ring", jobs: 1, trouble };
+        let notes = [
+            "3.0 s: switch-restart of s0 begins",
+            "switch-restart of s0 came 5 more times",
+            "17 of 900 packets were dropped at random",
+            "4 of 9 packets between daemons and switches were dropped at random",
+        ]
+        .map(str::to_owned);
+        assert_eq!(cell("restart-storm").came(&notes, &[]), 6);
+        assert_eq!(cell("crash-loop").came(&notes, &notes), 0);
+        assert_eq!((cell("loss").came(&notes, &notes), cell("loss").came(&notes, &[])), (17, 0));
+        let must = |trouble, faults| cell(trouble).must_come(faults);
+        assert_eq!([must("none", 0), must("loss", 0), must("switch-gone", 1), must("restart-storm", 6)], [0, 1, 1, 3]);
     }
 
     #[test]

@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 use sluice_scenario::{Fault, FaultKind, NodeIx};
 use sluice_schedule::{Nanos, Rate};
 use sluice_wire::snapshot::holder::HolderSnapshot;
-use sluice_wire::snapshot::{Histogram, View};
+use sluice_wire::snapshot::{Snapshot, View};
 
 use crate::chaos::figure::{Figure, Unit};
-use crate::chaos::ground::{Ground, Setting, Stage, Unrun, also, ring, sluice};
+use crate::chaos::ground::{Ground, Setting, Stage, Unrun, also, ring, sluice, struck};
 use crate::chaos::proxy::{Proxy, Way};
+use crate::chaos::rows::deciding::{Deciding, shown};
 use crate::experiment::capacity::queue;
 use crate::experiment::live::Live;
 use crate::fabric::{Cable, FabricSpec};
@@ -25,7 +26,19 @@ const OVER: f64 = 1.05;
 const SLOT: Duration = Duration::from_millis(60);
 /// P-17: decisions beside a slow switch, over those without.
 const AS_QUICK: f64 = 1.10;
+/// There must be as many of them: a loop that waits for a switch decides less often, and what it decides may be quick.
+const AS_MANY: f64 = 0.9;
+/// Part of the looks at which the healthy switch may not be fresh, or as many as there are without a slow one.
+const STALE: f64 = 0.01;
+/// Part of the looks at which the slow one may be fresh: in the first slots of a turn it still is, and a look sees what was
+/// shown a quarter of a second before.
+const UNHARMED: f64 = 0.5;
 const TRIES: usize = 3;
+/// The switch that is well beside the one that is not.
+const HEALTHY: &str = "s0";
+const SLOW: &str = "s1";
+/// Between two looks at what the host knows of both. It shows something new as often.
+const LOOK: Duration = Duration::from_millis(250);
 
 /// Two rings that meet at host 0, where every member of one waits for the other.
 fn meeting(name: &str, iterations: u64) -> (RunPlan, Vec<Placement>) {
@@ -41,12 +54,17 @@ fn meeting(name: &str, iterations: u64) -> (RunPlan, Vec<Placement>) {
     (RunPlan { name: name.into(), fabric, jobs, ..RunPlan::default() }, places)
 }
 
-/// Mean iteration of all jobs of a plan under a policy, s.
-fn iteration(ground: &Ground<'_>, plan: &RunPlan, places: &[Placement], policy: &Policy) -> Result<f64, Unrun> {
+/// Mean iteration of all jobs of a plan under a policy, s, and what the run notes.
+fn iteration(
+    ground: &Ground<'_>,
+    plan: &RunPlan,
+    places: &[Placement],
+    policy: &Policy,
+) -> Result<(f64, Vec<String>), Unrun> {
     let bench = ground.bench(&plan.name)?;
     let run = bench.run(plan, &mut FixedQueue::new(places.to_vec()), policy, "run")?;
     let all: Vec<f64> = run.jobs.iter().map(|job| job.figures.iteration_s).collect();
-    Ok(sluice_report::stats::mean(&all))
+    Ok((sluice_report::stats::mean(&all), run.notes))
 }
 
 /// C6: the switch is killed or told to end every two seconds.
@@ -55,7 +73,7 @@ pub fn restarts(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
     let seconds = ground.core_sized(30, 16, 8);
     let iterations = seconds * 1000 / 320;
     let (mut plan, places) = meeting("restarts", iterations);
-    let plain = iteration(ground, &plan, &places, &Policy::Fair(Some("cubic".into())))?;
+    let (plain, _) = iteration(ground, &plan, &places, &Policy::Fair(Some("cubic".into())))?;
     let switch = NodeIx(plan.fabric.hosts.len());
     let fault = |turn: u64| Fault {
         at: Nanos(EVERY.0 * (turn + 1)),
@@ -65,8 +83,9 @@ pub fn restarts(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
         slots: 0.0,
         before: turn,
     };
-    plan.faults = (0..seconds / 2).map(fault).collect();
-    let stormy = iteration(ground, &plan, &places, &sluice())?;
+    let turns = seconds / 2;
+    plan.faults = (0..turns).map(fault).collect();
+    let (stormy, notes) = iteration(ground, &plan, &places, &sluice())?;
     let mut figures = vec![
         Figure::at_most(
             "mean iteration while the switch is killed every 2 s, over plain TCP",
@@ -75,6 +94,14 @@ pub fn restarts(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
             SLOWER,
         )
         .noted(format!("{:.0} ms, plain {:.0} ms", stormy * 1e3, plain * 1e3)),
+        // Whoever is done sooner has seen fewer of them.
+        Figure::at_least(
+            "times that the switch was killed meanwhile",
+            struck(&notes, "switch-restart of s0") as f64,
+            Unit::Count,
+            (turns / 2) as f64,
+        )
+        .noted(format!("{turns} at most")),
     ];
     figures.extend(overshoot(ground, seconds)?);
     Ok(figures)
@@ -147,65 +174,46 @@ fn two_switches(rate: Rate) -> FabricSpec {
     }
 }
 
-/// What was observed between two looks.
-pub fn between(before: &Histogram, after: &Histogram) -> Histogram {
-    let counts = after.counts.iter().zip(&before.counts).map(|(after, before)| after.saturating_sub(*before)).collect();
-    Histogram { bounds: after.bounds.clone(), counts, sum: after.sum - before.sum }
+/// Looks at what a host knows of the two switches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Looks {
+    all: usize,
+    /// At which the healthy one was not fresh, or nothing was heard of it.
+    stale: usize,
+    /// At which the slow one was fresh.
+    unharmed: usize,
 }
 
-/// Where so large a part of the observations ends, ms, evenly spread inside a bucket.
-pub fn within(histogram: &Histogram, part: f64) -> f64 {
-    let wanted = histogram.count() as f64 * part;
-    let (mut seen, mut low) = (0.0, 0.0);
-    for (count, high) in histogram.counts.iter().zip(histogram.bounds.iter().chain(histogram.bounds.last())) {
-        let count = *count as f64;
-        if seen + count >= wanted && count > 0.0 {
-            return (low + (high - low) * (wanted - seen) / count) * 1e3;
-        }
-        (seen, low) = (seen + count, *high);
-    }
-    low * 1e3
-}
-
-/// What a daemon observed of its decisions and of being late at a slot's edge, over some time.
-#[derive(Clone, Debug)]
-pub struct Deciding {
-    decisions: Histogram,
-    lateness: Histogram,
-}
-
-impl Deciding {
-    /// p99 of both, ms.
-    pub fn p99(&self) -> [f64; 2] {
-        [&self.decisions, &self.lateness].map(|histogram| within(histogram, 0.99))
+impl Looks {
+    fn look(&mut self, seen: Option<&Snapshot>) {
+        let is_fresh = |name: &str| {
+            let mut switches = seen.iter().flat_map(|seen| &seen.switches);
+            switches.any(|switch| switch.name == name && switch.view == View::Fresh)
+        };
+        self.all += 1;
+        self.stale += usize::from(!is_fresh(HEALTHY));
+        self.unharmed += usize::from(is_fresh(SLOW));
     }
 
-    /// With what was observed at another time.
-    fn with(self, other: &Deciding) -> Deciding {
-        Deciding {
-            decisions: together(&self.decisions, &other.decisions),
-            lateness: together(&self.lateness, &other.lateness),
-        }
+    fn and(self, other: Looks) -> Looks {
+        Looks { all: self.all + other.all, stale: self.stale + other.stale, unharmed: self.unharmed + other.unharmed }
+    }
+
+    /// NaN: there was none.
+    fn part(self, count: usize) -> f64 {
+        count as f64 / self.all as f64
     }
 }
 
-/// What was observed at two times, as one.
-fn together(one: &Histogram, other: &Histogram) -> Histogram {
-    let counts = one.counts.iter().zip(&other.counts).map(|(one, other)| one + other).collect();
-    Histogram { bounds: one.bounds.clone(), counts, sum: one.sum + other.sum }
-}
-
-/// What host 0's daemon observes while the job runs for so long.
-///
-/// # Errors
-/// The daemon does not answer, or the job failed.
-pub fn deciding(stage: &mut Stage, time: Duration) -> Result<Deciding, RunError> {
-    let gone = || RunError::Plan("the daemon of h0 does not answer".into());
-    let before = stage.snapshot(0).ok_or_else(gone)?.counters;
-    stage.live.run_for(time)?;
-    let after = stage.snapshot(0).ok_or_else(gone)?.counters;
-    let decisions = between(&before.decision_s, &after.decision_s);
-    Ok(Deciding { decisions, lateness: between(&before.lateness_s, &after.lateness_s) })
+/// What host 0's daemon observes in one turn, with looks at its switches all along.
+fn turn(stage: &mut Stage, time: Duration, looks: &mut Looks) -> Result<Deciding, RunError> {
+    let before = shown(stage)?;
+    let end = Instant::now() + time;
+    while Instant::now() < end {
+        stage.live.run_for(LOOK)?;
+        looks.look(stage.snapshot(0).as_ref());
+    }
+    Ok(Deciding::between(&before, &shown(stage)?))
 }
 
 /// What one way of being slow was seen to cost.
@@ -214,6 +222,12 @@ struct Compared {
     slow: [f64; 2],
     /// Of the turns without, the odd ones together and the even ones: what they differ by is the machine's.
     quick: [[f64; 2]; 2],
+    /// Decisions at slots' edges in a second, over those without.
+    decisions: f64,
+    /// Looks in the slow turns.
+    with: Looks,
+    /// Looks in those without.
+    without: Looks,
 }
 
 impl Compared {
@@ -225,20 +239,24 @@ impl Compared {
         time: Duration,
         slows: &impl Fn(&mut Stage, bool) -> Result<(), Unrun>,
     ) -> Result<Compared, Unrun> {
-        let first = deciding(stage, time)?;
+        let (mut with, mut without) = (Looks::default(), Looks::default());
+        let first = turn(stage, time, &mut without)?;
         let mut quick = [Some(first), None];
         let mut slow: Option<Deciding> = None;
-        for turn in 0..turns {
+        for at in 0..turns {
             slows(stage, true)?;
-            let seen = deciding(stage, time)?;
+            let seen = turn(stage, time, &mut with)?;
             slow = Some(slow.map_or(seen.clone(), |before| before.with(&seen)));
             slows(stage, false)?;
-            let seen = deciding(stage, time)?;
-            let half = &mut quick[(turn + 1) % 2];
+            let seen = turn(stage, time, &mut without)?;
+            let half = &mut quick[(at + 1) % 2];
             *half = Some(half.take().map_or(seen.clone(), |before| before.with(&seen)));
         }
         let p99 = |seen: &Option<Deciding>| seen.as_ref().map_or([f64::NAN; 2], Deciding::p99);
-        Ok(Compared { slow: p99(&slow), quick: [p99(&quick[0]), p99(&quick[1])] })
+        let each_second = |seen: &Option<Deciding>| seen.as_ref().map_or(f64::NAN, Deciding::each_second);
+        let all_quick = quick.iter().flatten().cloned().reduce(|all, half| all.with(&half));
+        let decisions = each_second(&slow) / each_second(&all_quick);
+        Ok(Compared { slow: p99(&slow), quick: [p99(&quick[0]), p99(&quick[1])], decisions, with, without })
     }
 
     /// Decisions, or lateness, over the slower half of those without.
@@ -258,14 +276,14 @@ pub fn slow(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
     stage.live.daemons.end(0)?;
     stage.restart(0)?;
     stage.captured()?;
-    let both = |seen: &sluice_wire::snapshot::Snapshot| {
-        seen.switches.len() >= 2 && seen.switches.iter().all(|switch| switch.view == View::Fresh)
-    };
+    let both =
+        |seen: &Snapshot| seen.switches.len() >= 2 && seen.switches.iter().all(|switch| switch.view == View::Fresh);
     if stage.until(0, Duration::from_secs(15), both)?.is_none() {
         return Err(RunError::Plan("both switches are not heard before one is slow".into()).into());
     }
     let time = Duration::from_secs(ground.sized(6, 2));
     let mut figures = Vec::new();
+    let (mut with, mut without) = (Looks::default(), Looks::default());
     for (what, way) in
         [("answers after 5 s", Way::Late), ("reads nothing", Way::Unread), ("a byte a second", Way::Trickle)]
     {
@@ -285,6 +303,8 @@ pub fn slow(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
         while tries.len() < TRIES && tries.last().is_none_or(|last: &Compared| last.ratio(0) > AS_QUICK) {
             tries.push(Compared::take(&mut stage, ground.sized(3, 1), time, &slows)?);
         }
+        with = tries.iter().fold(with, |all, one| all.and(one.with));
+        without = tries.iter().fold(without, |all, one| all.and(one.without));
         let Some(last) = tries.last() else { continue };
         let said =
             |of: &Compared| format!("{:.3} ms, without {:.3} and {:.3} ms", of.slow[0], of.quick[0][0], of.quick[1][0]);
@@ -298,6 +318,18 @@ pub fn slow(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
             )
             .noted(format!("by turns, without twice; tries: {}", said.join("; "))),
         );
+        figures.push(Figure::at_least(
+            format!("{what}: decisions at slots' edges, over those without"),
+            last.decisions,
+            Unit::Ratio,
+            AS_MANY,
+        ));
+        figures.push(Figure::at_most(
+            format!("{what}: part of {} looks at which that switch is fresh", last.with.all),
+            last.with.part(last.with.unharmed),
+            Unit::Ratio,
+            UNHARMED,
+        ));
         figures.push(
             Figure::shown(
                 format!("{what}: p99 of being late at an edge, over that without"),
@@ -308,24 +340,41 @@ pub fn slow(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
         );
     }
     figures.push(Figure::at_least("connections through the relay", proxy.accepted() as f64, Unit::Count, 1.0));
-    let healthy = stage.until(0, Duration::from_secs(5), |seen| {
-        seen.switches.iter().any(|switch| switch.name == "s0" && switch.view == View::Fresh)
-    })?;
-    figures.push(Figure::holds("the healthy switch is fresh all along", healthy.is_some()));
+    let undisturbed = without.part(without.stale);
+    figures.push(
+        Figure::at_most(
+            "part of looks in slow turns at which the healthy switch is not fresh",
+            with.part(with.stale),
+            Unit::Ratio,
+            STALE.max(undisturbed),
+        )
+        .noted(format!("{} of {}, without {} of {}", with.stale, with.all, without.stale, without.all)),
+    );
     Ok(figures)
 }
 
 #[cfg(test)]
 mod tests {
+    use sluice_wire::snapshot::SwitchStatus;
+
     use super::*;
 
+    fn seen(views: [View; 2]) -> Snapshot {
+        let switch = |(name, view): (&str, View)| SwitchStatus { name: name.into(), view, ..SwitchStatus::default() };
+        let switches = [(HEALTHY, views[0]), (SLOW, views[1])].map(switch).into();
+        Snapshot { switches, ..Snapshot::default() }
+    }
+
     #[test]
-    fn a_quantile_lies_inside_its_bucket() {
-        let histogram = Histogram { bounds: vec![0.001, 0.002], counts: vec![50, 50, 0], sum: 0.0 };
-        assert!((within(&histogram, 0.5) - 1.0).abs() < 1e-9, "{}", within(&histogram, 0.5));
-        assert!((within(&histogram, 0.75) - 1.5).abs() < 1e-9);
-        let later = Histogram { bounds: vec![0.001, 0.002], counts: vec![50, 60, 0], sum: 0.0 };
-        assert_eq!(between(&histogram, &later).counts, [0, 10, 0]);
-        assert_eq!(within(&Histogram::default(), 0.99), 0.0);
+    fn a_switch_of_which_nothing_is_heard_is_not_fresh() {
+        let mut looks = Looks::default();
+        assert!(looks.part(looks.stale).is_nan());
+        looks.look(None);
+        looks.look(Some(&Snapshot::default()));
+        looks.look(Some(&seen([View::Fresh, View::Holding])));
+        looks.look(Some(&seen([View::Decaying, View::Fresh])));
+        assert_eq!(looks, Looks { all: 4, stale: 3, unharmed: 1 });
+        assert_eq!(looks.and(looks), Looks { all: 8, stale: 6, unharmed: 2 });
+        assert!((looks.part(looks.stale) - 0.75).abs() < 1e-9);
     }
 }

@@ -118,7 +118,7 @@ pub fn full(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
         Figure::at_most("rows in use", used as f64, Unit::Count, rows as f64),
         Figure::at_least("rows in use, of two users", used as f64, Unit::Count, rows as f64 * 0.99).noted(format!(
             "since the daemon's start: {}",
-            bare.counted(&["released_flows", "loss_guard", "table_full"])
+            bare.counted(&["released_flows", "loss_guard", "table_full", "realtime", "slots_total", "slots_missed"])
         )),
         Figure::at_least(
             format!("flows without a row, of {all}"),

@@ -10,7 +10,7 @@ use sluice_wire::snapshot::{Counters, Snapshot};
 use super::slope::{Reading, Series};
 use super::{Part, Shown};
 use crate::chaos::figure::{Figure, Unit};
-use crate::chaos::ground::{Ground, HOSTS, Setting, Stage, Unrun, sluice};
+use crate::chaos::ground::{Ground, HOSTS, OF_MANY, Setting, Stage, Unrun, must_be_managed, sluice};
 use crate::chaos::inventory::{descriptors, rss_mib, threads};
 use crate::chaos::rows::{drawn, strike, wide};
 use crate::experiment::live::Live;
@@ -20,6 +20,8 @@ use crate::run::RunError;
 const EVERY: Duration = Duration::from_secs(5);
 /// Between two faults.
 const CALM: Duration = Duration::from_secs(15);
+/// For most of thousands of flows to be managed.
+const MINUTE: Duration = Duration::from_secs(60);
 /// L6: memory grows by no more than this in an hour.
 const SLOPE: f64 = 0.5;
 /// Long, so that two processors carry fifty daemons.
@@ -164,6 +166,8 @@ pub(super) fn flows(ground: &Ground<'_>, flows: usize) -> Result<Shown, Unrun> {
     let bench = ground.bench(&setting.name)?;
     let live = Live::start(&bench, &plan, &place, &sluice(), setting.sample_ms)?;
     let mut stage = Stage { live, plan, dir: bench.dir.join("live") };
+    let wanted = must_be_managed(flows);
+    stage.many_captured(wanted, MINUTE)?;
     stage.live.run_for(Duration::from_secs(20))?;
     let mut readings = Readings::new(HOSTS);
     let end = Instant::now() + Duration::from_secs_f64(ground.minutes * 60.0);
@@ -178,7 +182,18 @@ pub(super) fn flows(ground: &Ground<'_>, flows: usize) -> Result<Shown, Unrun> {
         stage.live.iterations.clear();
     }
     let after = rows(&stage).ok_or_else(gone)?;
+    // Each of the job's members tells of its flows within this time.
+    stage.live.run_for(EVERY)?;
     let mut figures = readings.figures(|at| at < HOSTS);
+    figures.push(
+        Figure::at_least(
+            format!("flows managed at the end, of {flows}"),
+            stage.driven() as f64,
+            Unit::Count,
+            wanted as f64,
+        )
+        .noted(OF_MANY),
+    );
     figures.push(Figure::shown("rows of the table in use at the end", after.0 as f64, Unit::Count));
     figures.push(Figure::at_most("rows more than at first", after.0.saturating_sub(before.0) as f64, Unit::Count, 0.0));
     figures.push(Figure::shown("orders that ran out", (after.1 - before.1) as f64, Unit::Count));
