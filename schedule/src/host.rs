@@ -222,6 +222,7 @@ impl Host {
             Event::Progress(all) => all.into_iter().for_each(|progress| self.progress(now, progress)),
             Event::Feedback { holder, feedback } => self.feedback(now, holder, feedback),
             Event::HolderLost(holder) => self.announcer.lost(holder),
+            Event::HolderBack(_) if self.planted.is(Mutant::NeverBack) => {}
             Event::HolderBack(holder) => self.announcer.back(holder),
             Event::Measured { link, total, managed } => {
                 self.links.measured(link, total, managed, self.config.newcomer_share);
@@ -432,6 +433,7 @@ impl Host {
         }
         for status in feedback.jobs {
             if status.origin != self.config.host
+                && !self.planted.is(Mutant::DeafToPeers)
                 && let Some(job) = self.jobs.get_mut(&status.job)
             {
                 self.news.note(job.heard(now, holder, status));

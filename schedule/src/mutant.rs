@@ -27,6 +27,20 @@ pub enum Mutant {
     GapUnnoticed,
     /// A host waits for the whole bound before it dials again, as all others do.
     BackoffWithoutJitter,
+    /// A host plans as if nobody else had been promised anything.
+    OthersIgnored,
+    /// A host orders no flow more than its floor.
+    HeldToFloor,
+    /// A host orders two fifths of a fair share.
+    Stingy,
+    /// A host says that flows have delivered what they have yet to.
+    RoundedUp,
+    /// A host hears nothing of who else sends for a job.
+    DeafToPeers,
+    /// A host does not speak to a holder again that it had lost.
+    NeverBack,
+    /// A holder takes whatever a host says at once.
+    QuotaForgotten,
 }
 
 /// The defect that a brain has, if it has any.

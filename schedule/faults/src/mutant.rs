@@ -21,7 +21,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Mutant; 16] = [
+    pub const ALL: [Mutant; 23] = [
         Mutant::InBrain(InBrain::LeaseNeverEnds),
         Mutant::InBrain(InBrain::SequenceWithoutBoot),
         Mutant::InBrain(InBrain::Added),
@@ -34,6 +34,13 @@ impl Mutant {
         Mutant::InBrain(InBrain::SilenceIsZero),
         Mutant::InBrain(InBrain::GapUnnoticed),
         Mutant::InBrain(InBrain::BackoffWithoutJitter),
+        Mutant::InBrain(InBrain::OthersIgnored),
+        Mutant::InBrain(InBrain::HeldToFloor),
+        Mutant::InBrain(InBrain::Stingy),
+        Mutant::InBrain(InBrain::RoundedUp),
+        Mutant::InBrain(InBrain::DeafToPeers),
+        Mutant::InBrain(InBrain::NeverBack),
+        Mutant::InBrain(InBrain::QuotaForgotten),
         Mutant::GraceWithoutEnd,
         Mutant::OrdersForEver,
         Mutant::SlotsGoBack,
@@ -58,6 +65,16 @@ impl Mutant {
             // Orders jump where nothing was heard.
             Mutant::InBrain(InBrain::SilenceIsZero | InBrain::GapUnnoticed) => &[10],
             Mutant::InBrain(InBrain::BackoffWithoutJitter) => &[11],
+            // Links inside are promised more than they carry.
+            Mutant::InBrain(InBrain::OthersIgnored) => &[2],
+            // What has room is held.
+            Mutant::InBrain(InBrain::HeldToFloor) => &[7],
+            // Jobs get less than half of their share.
+            Mutant::InBrain(InBrain::Stingy) => &[5, 18],
+            Mutant::InBrain(InBrain::RoundedUp) => &[14],
+            Mutant::InBrain(InBrain::DeafToPeers) => &[15],
+            Mutant::InBrain(InBrain::NeverBack) => &[7, 17, 18],
+            Mutant::InBrain(InBrain::QuotaForgotten) => &[9],
             // Who is dead still holds a flow.
             Mutant::GraceWithoutEnd | Mutant::OrdersForEver => &[4],
             Mutant::SlotsGoBack => &[6],

@@ -9,6 +9,7 @@ use super::rendezvous::Rendezvous;
 use super::{Flow, Host, Job};
 use crate::event::{Action, Now};
 use crate::message::{Announcement, Feedback, FlowPromise, JobStatus};
+use crate::mutant::Mutant;
 use crate::units::{BootId, FlowId, HolderId, JobId, LinkId, Nanos, Rate, Slot};
 
 /// A rate is announced again when it moved by this part of the bottleneck.
@@ -345,6 +346,7 @@ impl Host {
 
     /// These flows as a holder of links is told of them.
     fn promises(&self, holder: HolderId, flows: &[FlowId]) -> Vec<FlowPromise> {
+        let rounds_up = self.planted.is(Mutant::RoundedUp);
         let mut promises = Vec::with_capacity(flows.len());
         for flow in flows {
             let Some(flow) = self.flows.get(flow) else { continue };
@@ -362,7 +364,7 @@ impl Host {
                 until: flow.until,
                 rates: if flow.rates.is_empty() { vec![flow.order] } else { flow.rates.clone() },
                 demand: flow.demand,
-                delivered: flow.delivered.min(flow.demand),
+                delivered: if rounds_up { flow.demand } else { flow.delivered.min(flow.demand) },
                 links: flow.path.iter().filter(held).map(|&l| self.links.get(l).link).collect(),
             });
         }

@@ -1,5 +1,6 @@
 //! Makes orders of what was planned, within the guards.
 
+use super::config::PolicyName;
 use super::flows::Flow;
 use super::links::Links;
 use super::{Host, HostConfig};
@@ -62,6 +63,12 @@ impl Host {
             flow.offer = plan.offer;
             flow.why = plan.why;
             flow.order = plan.rate;
+            if self.planted.is(Mutant::HeldToFloor) {
+                flow.order = drawn.floor;
+            } else if self.planted.is(Mutant::Stingy) && self.config.policy == PolicyName::Fair {
+                let slowest = links().map(|link| link.usable).min().unwrap_or(Rate::ZERO);
+                flow.order = plan.rate.min(plan.rate.times(0.4).max(slowest.times(0.06)));
+            }
             flow.predict_end(now, self.config.slot);
             flow.rates.clone_from(&plan.rates);
             if drawn.grant.is_some_and(|grant| grant.ordered && grant.counts()) {

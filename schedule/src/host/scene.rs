@@ -187,7 +187,7 @@ impl Host {
             let Trust { weight: trust, fresh } = self.links.trust(index);
             drawn.others.clear();
             drawn.load.clear();
-            if trust > 0.0 {
+            if trust > 0.0 && !self.planted.is(Mutant::OthersIgnored) {
                 drawn.others.extend(link.others().iter().filter(|other| !other.over(soon)));
                 let ends = drawn.others.iter().map(|other| other.until).filter(|until| *until > Nanos::ZERO);
                 due = due.into_iter().chain(ends).min();

@@ -40,10 +40,11 @@ impl Switch {
         let again = known.filter(|host| Slot(host.promises.start as u32) == announcement.slot);
         let soft = matches!(self.table, Table::Soft(_));
         let kept = again.filter(|_| soft).map_or(0, |host| host.promises.entries.len());
-        if full
+        let forgets = self.planted.is(Mutant::QuotaForgotten);
+        let over = full
             || kept + promises > most.saturating_mul(Limits::KEPT_PER_SLOT)
-            || promises.max(announcement.flows.len()).max(announcement.watch.len()) > most
-        {
+            || promises.max(announcement.flows.len()).max(announcement.watch.len()) > most;
+        if over && !forgets {
             counters.quota_refusals += 1;
             return Err(Some(Refusal::Quota));
         }

@@ -271,9 +271,12 @@ proptest! {
         host.handle(now, Event::Feedback { holder: leaf, feedback });
         let mut actions = Vec::new();
         host.decide(now, &mut actions);
+        // Sums may leave the flow nothing in this slot, but they silence nobody.
+        let told = |action: &Action| matches!(action, Action::Announce { announcement, .. } if announcement.flows.len() == 1);
+        prop_assert!(actions.iter().any(told), "{actions:?}");
         for action in actions {
             if let Action::Order { rate, .. } = action {
-                prop_assert!(rate <= capacity, "{rate}");
+                prop_assert!(rate > Rate::ZERO && rate <= capacity, "{rate}");
             }
         }
     }

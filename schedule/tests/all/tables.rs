@@ -107,6 +107,11 @@ impl Model {
         }
     }
 
+    /// Has this host spoken in this slot?
+    fn spoke(&self, now: Slot, host: HostId) -> bool {
+        self.newest.iter().any(|(message, came)| message.host == host && *came == now)
+    }
+
     fn load(&self, now: Slot, link: LinkId, ahead: i32, leaving_out: HostId, from_arrival: bool) -> u64 {
         let mut sum = 0;
         for (message, came) in &self.newest {
@@ -129,7 +134,9 @@ fn check(model: &Model, exact: &mut Switch, soft: &mut Switch, now: Slot, horizo
     for host in 0..HOSTS {
         let host = HostId(host);
         for (switch, from_arrival) in [(&mut *exact, true), (&mut *soft, false)] {
-            let Some(seen) = switch.feedback(now, host) else { continue };
+            let seen = switch.feedback(now, host);
+            prop_assert!(seen.is_some() || !model.spoke(now, host), "host {host} spoke just now and hears nothing");
+            let Some(seen) = seen else { continue };
             for view in &seen.links {
                 let expected: Vec<u64> =
                     (0..horizon as i32).map(|ahead| model.load(now, view.link, ahead, host, from_arrival)).collect();

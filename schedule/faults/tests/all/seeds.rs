@@ -105,6 +105,9 @@ fn all_invariants_hold_whatever_happens() {
         enough(&total, false);
         promises_fit(&total);
         assert!(total.tables > 1000, "only {} tables were compared", total.tables);
+        // What is only looked at in the calm is looked at.
+        let (cables, windows) = (total.samples, total.windows);
+        assert!(cables > 5_000 && windows > 20, "only {cables} looks at cables and {windows} windows of shares");
     }
 }
 
