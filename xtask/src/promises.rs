@@ -1,7 +1,8 @@
 //! Which test shows which promise: a marker beside the test, a column of docs/verification.md made from all of them.
 //!
 //! A marker is a line of a comment, `Promises: P-1, P-2`. In the comment at the head of a file it speaks of the whole file,
-//! anywhere else of the next function. The promises themselves, with their bounds, are rows of the page, by hand.
+//! anywhere else of the next function. One that no `#[test]` shows is a fault, whatever else shows it: nobody would notice that it
+//! is broken. The promises themselves, with their bounds, are rows of the page, by hand.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -22,6 +23,8 @@ struct Shown {
     file: String,
     /// `None`: the whole file.
     test: Option<String>,
+    /// It is a test, or has some: `cargo xtask test` runs it.
+    runs: bool,
 }
 
 /// Markers of one file's text, or what is wrong with one.
@@ -34,20 +37,21 @@ fn markers(file: &str, text: &str) -> Result<Vec<(u32, Shown)>, String> {
         let one = ["/// ", "// "].iter().find_map(|slashes| line.strip_prefix(slashes)?.strip_prefix(MARKER));
         let Some(list) = whole.or(one) else { continue };
         let place = format!("{file}:{}", at + 1);
-        let test = match whole {
-            Some(_) => None,
+        let is_test =
+            |line: &&str| ["#[test]", "#[tokio::test"].iter().any(|begin| line.trim_start().starts_with(begin));
+        let (test, runs) = match whole {
+            Some(_) => (None, lines.iter().any(is_test)),
             None => {
-                let name = lines.iter().skip(at + 1).take(NEAR).find_map(|line| function(line));
-                Some(
-                    name.ok_or_else(|| format!("{place}: no function in the {NEAR} lines behind the marker"))?
-                        .to_owned(),
-                )
+                let behind = || lines.iter().skip(at + 1).take(NEAR);
+                let name = behind().find_map(|line| function(line));
+                let name = name.ok_or_else(|| format!("{place}: no function in the {NEAR} lines behind the marker"))?;
+                (Some(name.to_owned()), behind().take_while(|line| function(line).is_none()).any(is_test))
             }
         };
         for word in list.split(", ") {
             let number = word.strip_prefix("P-").and_then(|number| number.parse().ok());
             let number = number.ok_or_else(|| format!("{place}: {word:?}; allowed: as P-1, P-2"))?;
-            found.push((number, Shown { file: file.to_owned(), test: test.clone() }));
+            found.push((number, Shown { file: file.to_owned(), test: test.clone(), runs }));
         }
     }
     Ok(found)
@@ -88,7 +92,7 @@ fn shown() -> Result<BTreeMap<u32, Vec<Shown>>, String> {
 fn links(places: &[Shown]) -> String {
     let mut out = String::new();
     let mut by_file: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for Shown { file, test } in places {
+    for Shown { file, test, .. } in places {
         by_file.entry(file).or_default().extend(test.as_deref());
     }
     for (file, tests) in by_file {
@@ -125,7 +129,7 @@ fn filled(page: &str, mut shown: BTreeMap<u32, Vec<Shown>>) -> Result<String, St
             continue;
         };
         let places = shown.remove(&number).unwrap_or_default();
-        if places.is_empty() {
+        if !places.iter().any(|place| place.runs) {
             faults.push(format!("P-{number} is shown by no test: mark one by a comment `{MARKER}P-{number}`"));
         }
         let _ = writeln!(out, "{name} | {promise} | {bound} | {} |", links(&places));
@@ -160,8 +164,11 @@ mod tests {
     fn markers_speak_of_their_file_or_of_the_next_function() {
         let text = "//! A file.\n//!\n//! Promises: P-3\n\n/// Promises: P-1, P-22\n#[test]\nfn a_test() {}\n    // Promises: P-2\n    pub(crate) async fn b<T>() {}\n";
         let found = markers("f.rs", text).expect("markers");
-        let of = |test: Option<&str>| Shown { file: "f.rs".into(), test: test.map(str::to_owned) };
-        assert_eq!(found, [(3, of(None)), (1, of(Some("a_test"))), (22, of(Some("a_test"))), (2, of(Some("b")))]);
+        let of = |test: Option<&str>, runs| Shown { file: "f.rs".into(), test: test.map(str::to_owned), runs };
+        let (file, test) = (of(None, true), of(Some("a_test"), true));
+        assert_eq!(found, [(3, file), (1, test.clone()), (22, test), (2, of(Some("b"), false))]);
+        let found = markers("f.rs", "//! Promises: P-3\nfn a() {}\n").expect("markers");
+        assert_eq!(found, [(3, of(None, false))], "nobody runs it");
         for bad in ["// Promises: P-1\n", "// Promises: P1\nfn a() {}\n", "/// Promises: P-1,P-2\nfn a() {}\n"] {
             assert!(markers("f.rs", bad).is_err(), "{bad}");
         }
@@ -171,13 +178,17 @@ mod tests {
     #[test]
     fn a_promise_without_a_test_and_a_test_without_a_promise_are_faults() {
         let page = "# A\n\n| P-1 | Fail open. | 250 ms | old |\n| P-2 | No stall. | 20 ms |  |\n";
-        let place = |test: Option<&str>| Shown { file: "a/b.rs".into(), test: test.map(str::to_owned) };
-        let shown =
-            |numbers: &[u32]| numbers.iter().map(|number| (*number, vec![place(None), place(Some("t"))])).collect();
+        let place = |test: Option<&str>, runs| Shown { file: "a/b.rs".into(), test: test.map(str::to_owned), runs };
+        let with = |numbers: &[u32], runs| {
+            numbers.iter().map(|number| (*number, vec![place(None, false), place(Some("t"), runs)])).collect()
+        };
+        let shown = |numbers: &[u32]| with(numbers, true);
         let made = filled(page, shown(&[1, 2])).expect("whole");
         assert!(made.contains("| P-1 | Fail open. | 250 ms | [a/b.rs](../a/b.rs) `t` |\n"), "{made}");
         assert_eq!(filled(&made, shown(&[1, 2])), Ok(made.clone()));
         assert!(filled(page, shown(&[1])).expect_err("one is missing").contains("P-2 is shown by no test"));
+        let never = filled(page, with(&[1, 2], false)).expect_err("no test runs them");
+        assert!(never.contains("P-1 is shown by no test") && never.contains("P-2 is shown"), "{never}");
         assert!(filled(page, shown(&[1, 2, 9])).expect_err("one too many").contains("P-9 is no row"));
         assert!(filled(&page.replace("P-2", "P-4"), shown(&[1, 4])).is_err());
     }

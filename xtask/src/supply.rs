@@ -57,16 +57,23 @@ pub(crate) fn run(args: &[String]) -> Result<(), Early> {
 
 /// Known weaknesses, by cargo-deny.
 pub(crate) fn advisories() -> Result<(), String> {
-    if !have("cargo-deny") {
+    if !has_deny() {
         return Err("cargo-deny is not here: cargo install cargo-deny --locked".to_owned());
     }
     Step::cargo(&["deny", "--all-features", "check", "advisories"]).run()
 }
 
+/// Is cargo-deny here?
+pub(crate) fn has_deny() -> bool {
+    have("cargo-deny")
+}
+
 /// All that can be said without network; by cargo-deny too, where it is here.
 pub(crate) fn check() -> Result<(), String> {
     own()?;
-    if have("cargo-deny") {
+    if !has_deny() {
+        eprintln!("xtask: cargo-deny is not here, and says nothing: cargo install cargo-deny --locked");
+    } else {
         Step::cargo(&["fetch", "--locked"]).run()?;
         Step::cargo(&["deny", "--offline", "--all-features", "check", "licenses", "bans", "sources"]).run()?;
     }

@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::line::Line;
-use super::suite::{Outcome, programs};
+use super::suite::{LOAD, Outcome, programs};
 use crate::record::{Stamp, step};
 use crate::records::{self, Row, VERIFY, write_tables};
 use crate::shell::{Step, output, target_dir};
@@ -35,14 +35,14 @@ enum How {
     Miri(&'static [&'static [&'static str]]),
 }
 
-pub(super) const LONG: [Long; 11] = [
+pub(super) const LONG: [Long; 13] = [
     Long {
         name: "seeds",
         what: "T-S: the brains under faults, with further seeds",
         bar: "0 seeds fail",
         seed: Some("0 to 49999"),
         how: How::Commands(&[
-            "cargo run --release --locked -p sluice-faults --example fault_sim -- --mode both --seeds 50000 --least 10",
+            "cargo run --release --locked -p sluice-faults --example fault_sim -- --mode both --seeds 50000 --least 100",
         ]),
     },
     Long {
@@ -72,6 +72,20 @@ pub(super) const LONG: [Long; 11] = [
         bar: "every row holds",
         seed: None,
         how: How::Chaos,
+    },
+    Long {
+        name: "load",
+        what: "T-L: rows of load and exhaustion at full size, ten minutes each of those that have a length",
+        bar: "every row holds",
+        seed: None,
+        how: How::Commands(&[LOAD, "sluice-experiment chaos L1 L2 L3 L4 L5 R1 R2 R3 R4 --minutes 10"]),
+    },
+    Long {
+        name: "benefit",
+        what: "T-B: every cell of the benefit table, and the canary",
+        bar: "every row holds",
+        seed: None,
+        how: How::Commands(&["sluice-experiment chaos B1 B2 --cells all"]),
     },
     Long {
         name: "kernels",
