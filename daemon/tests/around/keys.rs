@@ -51,6 +51,11 @@ fn snapshot(running: &Running) -> Value {
     serde_json::from_str(&body).expect("JSON")
 }
 
+fn reload(running: &Running) {
+    let (status, body) = running.ask("POST", "/api/v1/reload", "").expect("answers");
+    assert_eq!(status, 200, "{body}");
+}
+
 /// The condition of this code, if it holds.
 fn condition(snapshot: &Value, code: &str) -> Option<Value> {
     let all = snapshot["conditions"].as_array().expect("a list");
@@ -130,20 +135,29 @@ impl Drop for Cleaned<'_> {
     }
 }
 
+/// What the kernel has of the settings that a daemon changes while it enforces.
+fn values() -> [String; SYSCTLS.len()] {
+    SYSCTLS.map(|key| std::fs::read_to_string(format!("/proc/sys/net/ipv4/{key}")).expect("read"))
+}
+
+/// What the kernel has of them before, one of them as no daemon would have it, and a configuration that enforces under a
+/// name of its own.
+fn before_enforcing(letter: char) -> ([String; SYSCTLS.len()], String) {
+    std::fs::write("/proc/sys/net/ipv4/tcp_tso_rtt_log", "7").expect("written");
+    let instance = format!("{letter}{:06}", std::process::id() % 1_000_000);
+    let begin = format!("mode = \"active\"\nnode.instance = \"{instance}\"\n[enforce]\nbackend = \"auto\"\n");
+    (values(), begin)
+}
+
 #[test]
 fn what_the_kernel_has_of_two_settings_is_changed_while_it_enforces_unless_the_key_says_no() {
     alone(|| {
         let dir = tempfile::tempdir().expect("a directory");
-        let values = || SYSCTLS.map(|key| std::fs::read_to_string(format!("/proc/sys/net/ipv4/{key}")).expect("read"));
-        std::fs::write("/proc/sys/net/ipv4/tcp_tso_rtt_log", "7").expect("written");
-        let before = values();
-        let instance = format!("k{:06}", std::process::id() % 1_000_000);
-        let begin = format!("mode = \"active\"\nnode.instance = \"{instance}\"\n[enforce]\nbackend = \"auto\"\n");
-        let keys = |more: &str| format!("{begin}{more}");
-        more(dir.path(), &keys(""));
+        let (before, begin) = before_enforcing('k');
+        more(dir.path(), &begin);
         let _cleaned = Cleaned(dir.path());
         for (key, changed) in [("sysctls = false\n", false), ("", true), ("sysctls = true\n", true)] {
-            more(dir.path(), &keys(key));
+            more(dir.path(), &format!("{begin}{key}"));
             let mut running = start(dir.path());
             let backend = snapshot(&running)["enforcement"]["backend"].clone();
             assert_ne!(backend, "none", "nothing is enforced, and so nothing is set");
@@ -164,8 +178,7 @@ fn who_may_read_details_changes_with_a_reload() {
         let mut running = start(dir.path());
         for (key, expected) in [("details = \"all\"\n", 200), ("details = \"loopback\"\n", 403)] {
             more(dir.path(), &format!("{listen}{key}"));
-            let (code, body) = running.ask("POST", "/api/v1/reload", "").expect("answers");
-            assert_eq!(code, 200, "{body}");
+            reload(&running);
             assert_eq!(status(far, "/api/v1/snapshot"), expected, "{key:?}");
         }
         running.end();
@@ -176,20 +189,15 @@ fn who_may_read_details_changes_with_a_reload() {
 fn the_settings_of_the_kernel_follow_the_key_with_a_reload() {
     alone(|| {
         let dir = tempfile::tempdir().expect("a directory");
-        let values = || SYSCTLS.map(|key| std::fs::read_to_string(format!("/proc/sys/net/ipv4/{key}")).expect("read"));
-        std::fs::write("/proc/sys/net/ipv4/tcp_tso_rtt_log", "7").expect("written");
-        let before = values();
-        let instance = format!("l{:06}", std::process::id() % 1_000_000);
-        let begin = format!("mode = \"active\"\nnode.instance = \"{instance}\"\n[enforce]\nbackend = \"auto\"\n");
+        let (before, begin) = before_enforcing('l');
         more(dir.path(), &format!("{begin}sysctls = false\n"));
         let _cleaned = Cleaned(dir.path());
         let mut running = start(dir.path());
         for (key, changed) in [("sysctls = true\n", true), ("sysctls = false\n", false)] {
             more(dir.path(), &format!("{begin}{key}"));
-            let (code, body) = running.ask("POST", "/api/v1/reload", "").expect("answers");
-            assert_eq!(code, 200, "{body}");
-            std::thread::sleep(std::time::Duration::from_secs(1));
-            assert_eq!(values() != before, changed, "{key:?}: {:?}, before {before:?}", values());
+            reload(&running);
+            // The deciding loop takes it up by itself, after the answer.
+            running.wait_until(|_| (values() != before) == changed);
         }
         running.end();
     });
