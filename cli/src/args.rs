@@ -112,7 +112,9 @@ pub enum Cmd {
     Drain(DrainArgs),
     /// Show or change the log filter at run time
     ///
-    /// Example: sluice log sluiced=debug --for 5m
+    /// A new filter replaces the whole one: without a level for all else, as `info` in the example, all else is off.
+    ///
+    /// Example: sluice log info,sluiced=debug --for 5m
     Log(LogArgs),
     /// The commands that this host's daemon was given: who, what, why, and what came of it
     ///

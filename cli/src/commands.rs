@@ -3,7 +3,10 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
+use sluice_ebpf::ABI;
 use sluice_formats::problem::hint;
+use sluice_progress::layout;
+use sluice_wire::hello;
 use sluice_wire::snapshot::{
     DrainRequest, Explanation, Flow, Job, Label, LogRequest, Mode, ModeRequest, Outcome, ReloadRequest, SCHEMA,
     Snapshot, State,
@@ -234,19 +237,32 @@ pub fn log(global: &Global, args: &LogArgs) -> Result<(), Failure> {
 
 pub fn version(global: &Global) -> Result<(), Failure> {
     let daemon = Client::new(global)?.snapshot().ok().map(|snapshot| snapshot.daemon);
+    // Known of what `cargo xtask package` builds.
+    let revision = option_env!("SLUICE_REVISION").filter(|revision| !revision.is_empty());
+    let wire = format!("{}.{}", hello::MAJOR, hello::MINOR);
+    let page = format!("{}.{}", layout::MAJOR, layout::MINOR);
     let value = json!({
         "schema": SCHEMA,
         "version": env!("CARGO_PKG_VERSION"),
+        "revision": revision,
         "snapshot_schema": SCHEMA,
-        "progress_page": "1.0",
+        "progress_page": page,
+        "wire": wire,
+        "kernel_interface": ABI,
         "daemon": daemon.as_ref().map(|daemon| json!({ "version": daemon.version, "revision": daemon.revision, "kernel": daemon.kernel })),
     });
     output::one(global, &value, || {
+        let of = |revision: Option<&str>| revision.map(|text| format!(" (revision {text})")).unwrap_or_default();
         let running = match &daemon {
-            Some(daemon) => format!("sluiced {} on {} (kernel {})", daemon.version, daemon.host, daemon.kernel),
+            Some(daemon) => {
+                let known = of(Some(daemon.revision.as_str()).filter(|revision| !revision.is_empty()));
+                format!("sluiced {}{known} on {} (kernel {})", daemon.version, daemon.host, daemon.kernel)
+            }
             None => "sluiced does not answer".into(),
         };
-        format!("sluice {}\n{running}\nJSON schema {SCHEMA}, progress page 1.0\n", env!("CARGO_PKG_VERSION"))
+        let own = format!("sluice {}{}", env!("CARGO_PKG_VERSION"), of(revision));
+        let formats = format!("JSON schema {SCHEMA}, progress page {page}, wire {wire}, kernel interface {ABI}");
+        format!("{own}\n{running}\n{formats}\n")
     })
 }
 

@@ -1,7 +1,7 @@
 //! What the kernel lets us do: type information, capabilities, bpffs, sockets, and the whole datapath, tried and undone.
 
 use std::fs;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -16,9 +16,11 @@ use super::fix::Remedy;
 const BPFFS: &str = "/sys/fs/bpf";
 /// First bytes of BTF.
 const BTF_MAGIC: [u8; 2] = [0x9f, 0xeb];
+/// Whoever has it may load programs.
+const CAP_BPF: u32 = 39;
 /// Capabilities by bit, with what misses without each.
 const CAPABILITIES: [(u32, &str, &str); 5] = [
-    (39, "CAP_BPF", "nothing can be enforced"),
+    (CAP_BPF, "CAP_BPF", "nothing can be enforced"),
     (12, "CAP_NET_ADMIN", "nothing can be enforced"),
     (38, "CAP_PERFMON", "the programs do not load"),
     (2, "CAP_DAC_READ_SEARCH", "progress pages of other users are not read: rounds are inferred"),
@@ -53,11 +55,41 @@ pub fn sockets() -> Check {
     }
 }
 
+/// What the kernel says of this process.
+fn status() -> String {
+    fs::read_to_string("/proc/self/status").unwrap_or_default()
+}
+
+/// The effective capabilities, by what the kernel says of a process.
+fn effective(status: &str) -> Option<u64> {
+    let set = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
+    u64::from_str_radix(set.trim(), 16).ok()
+}
+
+/// May a process load programs as far as capabilities go?
+fn may_load(status: &str) -> bool {
+    effective(status).is_some_and(|set| set & (1 << CAP_BPF) != 0)
+}
+
+/// Does a filter of system calls stand between a process that may load programs and bpf(2)?
+fn filtered(status: &str) -> bool {
+    let mode = status.lines().find_map(|line| line.strip_prefix("Seccomp:"));
+    may_load(status) && mode.is_some_and(|mode| mode.trim() == "2")
+}
+
+/// What to do where nothing can be enforced.
+const fn remedy(filtered: bool) -> &'static str {
+    if filtered {
+        "a filter of system calls (seccomp) is on this process and may forbid bpf(): in Kubernetes seccompProfile \
+         type: Unconfined, or a newer container runtime; otherwise a kernel of 6.0 or later with BPF and struct_ops"
+    } else {
+        "run as root; otherwise a kernel of 6.0 or later with BPF and struct_ops"
+    }
+}
+
 /// Capabilities of this process.
 pub fn capabilities() -> Check {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    let Some(set) = line.and_then(|text| u64::from_str_radix(text.trim(), 16).ok()) else {
+    let Some(set) = effective(&status()) else {
         return Check::warn("capabilities", "the capability set cannot be read").fix("mount /proc");
     };
     let missing: Vec<_> = CAPABILITIES.iter().filter(|(bit, ..)| set & (1 << bit) == 0).collect();
@@ -106,28 +138,40 @@ pub fn datapath() -> Vec<Check> {
         ];
     };
     let shown = root.display().to_string() + if hybrid { " (hybrid)" } else { "" };
-    let probe = Probe { cgroup: root.join(format!("sluice-doctor-{}", std::process::id())), options: None };
-    if let Err(error) = fs::create_dir(&probe.cgroup) {
-        return vec![
-            Check::warn("cgroup", format!("cgroup v2 at {shown}, but nothing can be made there: {error}"))
-                .cost("the programs were not tried")
-                .fix("sudo sluice doctor"),
-        ];
-    }
-    let mut probe = probe;
+    let status = status();
+    let mut probe = Probe { cgroup: root.join(format!("sluice-doctor-{}", std::process::id())), options: None };
+    let mut tiers = vec![Tier::StructOps, Tier::StructOpsNoLink];
+    let mut cgroups = Vec::new();
+    let cgroup = match fs::create_dir(&probe.cgroup) {
+        Ok(()) => {
+            tiers.push(Tier::SetSockOpt);
+            cgroups.push(probe.cgroup.clone());
+            Check::ok("cgroup", format!("cgroup v2 at {shown}"))
+        }
+        // As in a pod of deploy/kubernetes. The congestion control needs no cgroup.
+        Err(error) if error.kind() == ErrorKind::ReadOnlyFilesystem && may_load(&status) => {
+            Check::info("cgroup", format!("cgroup v2 at {shown}, read-only: pacing ceilings were not tried"))
+        }
+        Err(error) => {
+            return vec![
+                Check::warn("cgroup", format!("cgroup v2 at {shown}, but nothing can be made there: {error}"))
+                    .cost("the programs were not tried")
+                    .fix("sudo sluice doctor"),
+            ];
+        }
+    };
     // A name of our own and an empty cgroup; nothing is captured but a connection of this process: no other is touched.
     let options = Options {
         instance: format!("doc{}", std::process::id() % 100_000),
-        cgroups: vec![probe.cgroup.clone()],
+        cgroups,
         max_flows: 64,
-        tiers: vec![Tier::StructOps, Tier::StructOpsNoLink, Tier::SetSockOpt],
+        tiers,
         ..Options::default()
     };
     probe.options = Some(options.clone());
     let started = Instant::now();
     let opened = Kernel::open(&options);
     let took = started.elapsed();
-    let cgroup = Check::ok("cgroup", format!("cgroup v2 at {shown}"));
     let cost = "rates follow orders less exactly; without any way, flows run as without Sluice";
     let tried = match opened {
         Ok(opened) if opened.tier == Tier::StructOps => Check::ok(
@@ -145,7 +189,7 @@ pub fn datapath() -> Vec<Check> {
         }
         Err(error) => Check::fail("datapath", format!("no way to enforce works here: {error}"))
             .cost(cost)
-            .fix("run as root; otherwise a kernel of 6.0 or later with BPF and struct_ops"),
+            .fix(remedy(filtered(&status))),
     };
     vec![cgroup, tried]
 }
@@ -178,4 +222,22 @@ fn cgroup_root() -> Option<(PathBuf, bool)> {
         })
     };
     Some((of_kind("cgroup2").next()?, of_kind("cgroup").next().is_some()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_of_system_calls_is_named_where_capabilities_are_not_what_misses() {
+        // CAP_BPF and CAP_PERFMON, as `grep -E 'CapEff|Seccomp' /proc/self/status` shows them.
+        let of = |set: &str, mode: &str| format!("Name:\tx\nCapEff:\t{set}\nSeccomp:\t{mode}\nSeccomp_filters:\t2\n");
+        let able = "000000c000000000";
+        assert!(filtered(&of(able, "2")) && remedy(true).contains("Unconfined"));
+        // None, and the strict mode, in which nobody asks; without CAP_BPF the kernel refuses by itself.
+        assert!(!filtered(&of(able, "0")) && !filtered(&of(able, "1")));
+        assert!(!filtered(&of("0000000000003000", "2")) && !filtered(""));
+        assert!(may_load(&of(able, "0")) && !may_load(&of("0000000000003000", "0")) && !may_load(""));
+        assert!(!remedy(false).contains("seccomp"));
+    }
 }

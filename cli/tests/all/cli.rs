@@ -158,6 +158,28 @@ fn json_is_exactly_one_document_with_a_schema() {
 }
 
 #[test]
+fn version_names_every_interface() {
+    let daemon = Daemon::start(SNAPSHOT);
+    let (wire, page) = (sluice_wire::hello::MAJOR, sluice_progress::layout::MAJOR);
+    let minors = (sluice_wire::hello::MINOR, sluice_progress::layout::MINOR);
+    let value: Value = serde_json::from_str(&stdout(&daemon.run(&["version", "--json"]))).expect("JSON");
+    assert_eq!(value["wire"], format!("{wire}.{}", minors.0));
+    assert_eq!(value["progress_page"], format!("{page}.{}", minors.1));
+    assert_eq!((&value["kernel_interface"], &value["snapshot_schema"]), (&sluice_ebpf::ABI.into(), &value["schema"]));
+    assert!(value["revision"].is_null() || value["revision"].as_str().is_some_and(|text| !text.is_empty()), "{value}");
+    let text = stdout(&daemon.run(&["version"]));
+    let formats = format!(
+        "JSON schema 1, progress page {page}.{}, wire {wire}.{}, kernel interface {}\n",
+        minors.1,
+        minors.0,
+        sluice_ebpf::ABI
+    );
+    assert!(text.ends_with(&formats) && text.lines().count() == 3, "{text}");
+    let silent = stdout(&sluice(Path::new("/nonexistent/d.sock"), &["version"]));
+    assert!(silent.contains("sluiced does not answer") && silent.ends_with(&formats), "{silent}");
+}
+
+#[test]
 fn exit_statuses_are_those_of_the_manual() {
     let daemon = Daemon::start(SNAPSHOT);
     let healthy = SNAPSHOT.replace("\"state\": \"degraded\",\n  \"uptime_ns\"", "\"state\": \"ok\",\n  \"uptime_ns\"");

@@ -92,14 +92,41 @@ fn the_example_of_a_scrape_configuration_is_valid_with_and_without_jobs() {
         assert!(text.contains(part), "{part}");
     }
     // What drops jobs is commented out, and has to be valid as well.
-    let from = text.find("    # metric_relabel_configs:").unwrap();
-    let (before, after) = text.split_at(from);
-    let commented: String =
-        after.lines().take_while(|line| line.starts_with("    #")).map(|l| l.replacen("# ", "", 1) + "\n").collect();
+    let (whole, commented) = uncommented(&text, "    # metric_relabel_configs:");
     assert!(commented.contains("action: drop\n") && commented.contains("regex: job_id"), "{commented}");
-    let rest: String = after.lines().skip_while(|line| line.starts_with("    #")).map(|l| format!("{l}\n")).collect();
+    valid(&promtool, &whole);
+}
+
+#[test]
+fn the_example_finds_the_pods_of_the_manifests_and_what_it_makes_of_their_labels_is_valid() {
+    let read = |file: &str| std::fs::read_to_string(folder().join(file)).unwrap();
+    let text = read("prometheus.example.yml");
+    // Debian's promtool knows nothing of Kubernetes: how pods are found is read here, and only what follows is tried.
+    let (_, pods) = uncommented(&text, "    # kubernetes_sd_configs:");
+    for part in ["role: pod\n", "names: [sluice]\n", "pod_label_app_kubernetes_io_name]\n        regex: sluiced\n"] {
+        assert!(pods.contains(part), "{part}: {pods}");
+    }
+    let set = read("../kubernetes/daemonset.yaml");
+    assert!(set.contains("namespace: sluice\n") && set.contains("app.kubernetes.io/name: sluiced\n"), "{set}");
+    let Some(promtool) = found() else { return };
+    let (whole, labels) = uncommented(&text, "    # relabel_configs:");
+    assert!(labels.contains("target_label: instance\n"), "{labels}");
+    valid(&promtool, &whole);
+}
+
+/// The text with the lines from this one on that are commented out as lines that hold, and these lines alone.
+fn uncommented(text: &str, from: &str) -> (String, String) {
+    let (before, after) = text.split_at(text.find(from).unwrap());
+    let is = |line: &&str| line.starts_with("    #");
+    let commented: String = after.lines().take_while(is).map(|line| line.replacen("# ", "", 1) + "\n").collect();
+    let rest: String = after.lines().skip_while(is).map(|line| format!("{line}\n")).collect();
+    ([before, &commented, &rest].concat(), commented)
+}
+
+/// promtool takes this configuration, beside the rules.
+fn valid(promtool: &Path, configuration: &str) {
     let dir = tempfile::tempdir().unwrap();
-    std::fs::write(dir.path().join("prometheus.yml"), [before, &commented, &rest].concat()).unwrap();
+    std::fs::write(dir.path().join("prometheus.yml"), configuration).unwrap();
     std::fs::copy(folder().join("sluice.rules.yml"), dir.path().join("sluice.rules.yml")).unwrap();
-    content(&promtool, dir.path(), &["check", "config", "prometheus.yml"]);
+    content(promtool, dir.path(), &["check", "config", "prometheus.yml"]);
 }

@@ -217,13 +217,26 @@ fn purge(given: &Given, fabric: &Arc<Fabric>) -> Result<()> {
         site(fabric)
     ))?;
     machine.runs("mkdir -p /etc/systemd/system/sluiced.service.d && cp /usr/share/doc/sluice/examples/systemd/sluiced-probes.conf /etc/systemd/system/sluiced.service.d/")?;
+    // What the papers tell operators to put there.
+    machine.runs(
+        "cd /etc/sluice && mkdir tls && \
+         touch tls/ca.pem tls/cert.pem tls/key.pem etcd-ca.pem etcd.pem etcd.key topology.json routes.json",
+    )?;
     machine.runs("systemctl restart sluiced && sluice mode active --persist && systemctl start sluice-switch")?;
     {
         let _jobs = [Steady::start(fabric, (0, "left"), 2, false)?, Steady::start(fabric, (1, "right"), 2, false)?];
         until(&machine, "two jobs are scheduled", two_jobs)?;
         let used = dump::difference(&before, &dump::all(&machine)?);
         // Programs are attached to cgroups only where there is no `struct_ops`.
-        for kind in ["congestion control: sluice", "pin: /sys/fs/bpf/sluice", "mount:", "passwd: sluice"] {
+        let kinds = [
+            "congestion control: sluice",
+            "pin: /sys/fs/bpf/sluice",
+            "mount:",
+            "passwd: sluice",
+            "file: /etc/sluice/tls/key.pem",
+            "file: /etc/sluice/etcd.key",
+        ];
+        for kind in kinds {
             if !used.iter().any(|line| line.contains(kind)) {
                 return Err(format!("nothing is seen of {kind:?} while it runs, so nothing can be said of it after"));
             }

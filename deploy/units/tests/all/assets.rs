@@ -101,6 +101,26 @@ fn every_unit_and_drop_in_is_in_a_package() {
 }
 
 #[test]
+fn every_example_is_in_the_package_and_none_is_a_program_there() {
+    let (name, package) = packages().swap_remove(0);
+    assert_eq!(name, "sluice");
+    let packed = assets(&package);
+    for folder in ["kubernetes", "slurm", "node-exporter", "examples"] {
+        for entry in std::fs::read_dir(shipped(folder)).expect("a folder").flatten() {
+            let file = entry.file_name().into_string().expect("text");
+            let fits = |source: &str| match source.strip_prefix(&format!("../{folder}/")) {
+                Some(name) => name.strip_prefix('*').map_or(name == file, |ending| file.ends_with(ending)),
+                None => false,
+            };
+            let found = packed.iter().find(|[source, ..]| fits(source));
+            let [_, to, mode] = found.unwrap_or_else(|| panic!("{folder}/{file} is in no package"));
+            assert!(to.starts_with("usr/share/doc/sluice/examples/"), "{folder}/{file}: {to}");
+            assert_eq!(mode, "644", "{folder}/{file}");
+        }
+    }
+}
+
+#[test]
 fn maintainer_scripts_are_shell_and_stop_at_the_first_error() {
     let mut count = 0;
     for dir in ["sluice", "sluice-switch"] {
