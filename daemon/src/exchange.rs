@@ -17,6 +17,7 @@ pub mod backoff;
 pub mod book;
 mod datagrams;
 pub mod link;
+mod quota;
 pub mod service;
 mod unary;
 

@@ -1,5 +1,6 @@
 //! One connection to a process that holds tables: connect, hello, exchange until it ends, and again after a pause.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -17,6 +18,7 @@ use tokio::sync::{Notify, mpsc};
 
 use super::backoff::{Backoff, random};
 use super::book::{Ground, Said};
+use super::quota::{Quota, Reading};
 use super::{Identity, datagrams, unary};
 use crate::clock::monotonic;
 use crate::core::{Ends, Inbound};
@@ -67,6 +69,8 @@ struct State {
     sender: Option<Sender>,
     /// CLOCK_MONOTONIC of the first announcement since something was heard.
     unanswered: Option<Nanos>,
+    /// Of how many links each holder was asked last.
+    asked: BTreeMap<HolderId, usize>,
 }
 
 /// The loop's end of a connection.
@@ -105,6 +109,7 @@ impl Connection {
     /// Queues an announcement, in place of an unsent one. Without a connection it is dropped: the brain repeats it.
     pub fn announce(&self, holder: HolderId, announcement: Announcement, ends: Ends<'_>) {
         let mut state = self.state();
+        state.asked.insert(holder, announcement.watch.len());
         let queued = match &state.sender {
             Some(Sender::Switch(sender)) => sender.announce(holder, announcement),
             Some(Sender::Unary(sender)) => sender.put(holder, announcement),
@@ -133,6 +138,13 @@ impl Connection {
                 let _ = inbound.try_send(Inbound::Feedback { holder, feedback, at: monotonic() });
             }
         }
+    }
+
+    /// Links of which holders speak here beyond as many as they were asked of.
+    fn unasked(&self, heard: &[(HolderId, Feedback)]) -> usize {
+        let state = self.state();
+        let asked = |holder| state.asked.get(holder).copied().unwrap_or_default();
+        heard.iter().map(|(holder, feedback)| feedback.links.len().saturating_sub(asked(holder))).sum()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -227,11 +239,21 @@ async fn session(
     greet(connection, identity, inbound, &hello, (dialled, now)).await;
     connection.opened(sender);
     let mut look = tokio::time::interval(LOOK);
+    let (mut quota, mut enough) = (Quota::default(), None);
     loop {
+        let resume = enough.unwrap_or_else(tokio::time::Instant::now);
         tokio::select! {
-            heard = next(&mut receiver) => match heard {
+            () = tokio::time::sleep_until(resume), if enough.is_some() => enough = None,
+            heard = next(&mut receiver), if enough.is_none() => match heard {
                 Ok(Some(feedback)) => {
                     connection.state().unanswered = None;
+                    match quota.read(monotonic(), connection.unasked(&feedback)) {
+                        Reading::Goes => {}
+                        Reading::Waits(time) => enough = Some(tokio::time::Instant::now() + time),
+                        Reading::Ends => {
+                            return Ended::because(format!("{}: it speaks of what nobody asked for", connection.uri));
+                        }
+                    }
                     connection.hear(inbound, feedback);
                 }
                 Ok(None) => return Ended::because(format!("{}: the other end closed the session", connection.uri)),

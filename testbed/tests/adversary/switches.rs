@@ -217,8 +217,8 @@ fn a_switch_that_says_empty_or_full_neither_bursts_nor_starves_a_job() {
         "{honest:.1} Mbit/s under an honest switch, {empty:.1} under an empty lie, {full:.1} under a full one; {said}"
     );
     assert!(empty >= 0.9 * honest, "{empty} of {honest}");
-    // The floor is ten Mbit/s of this link.
-    assert!(full >= 10.0, "{full} of {honest}");
+    // What is said to be full and is not is used all the same: what a flow is ordered is a floor, and what is idle is taken.
+    assert!(full >= 0.75 * honest, "{full} of {honest}");
 }
 
 /// links that nobody asked for, another process with every word, and far too much.
@@ -241,7 +241,7 @@ fn a_switch_that_says_too_much_or_is_another_one_each_time_is_counted_and_left_a
         "{honest:.1} Mbit/s under an honest switch, {flooded:.1} under a flood, {doubted:.1} when it is doubted; {memory} bytes"
     );
     assert!(doubted >= 0.9 * honest, "{doubted} of {honest}");
-    // What comes through a flood is old by then, and a host goes by what it knows itself: a part of the gain, and no more.
-    assert!(flooded >= 0.75 * honest, "{flooded} of {honest}");
+    // What comes through a flood is old by then, and a host goes by what it knows itself.
+    assert!(flooded >= 0.9 * honest, "{flooded} of {honest}");
     assert!(memory > 0.0 && memory < 128e6, "{memory} bytes");
 }
