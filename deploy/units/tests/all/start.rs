@@ -67,17 +67,54 @@ fn decides_in_time(pid: u32, name: &str) {
     }
 }
 
+/// A field of `/proc/PID/status`.
+fn status(pid: u32, field: &str) -> String {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it lives");
+    let line = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+    line.unwrap_or_else(|| panic!("no {field}: {text}")).trim().to_owned()
+}
+
+/// Its effective capabilities.
+fn capabilities(pid: u32) -> u64 {
+    u64::from_str_radix(&status(pid, "CapEff"), 16).expect("a number")
+}
+
 #[test]
 fn services_schedule_two_jobs_reload_keep_their_mode_and_coast_over_a_restart() {
-    if !privileged() {
-        return;
+    if privileged() {
+        schedule_reload_and_coast(false);
     }
-    let mut site = Site::start();
+}
+
+#[test]
+fn services_whose_privileges_are_a_helpers_do_so_too_under_the_same_unit() {
+    if privileged() {
+        schedule_reload_and_coast(true);
+    }
+}
+
+fn schedule_reload_and_coast(split: bool) {
+    let mut site = Site::start(split);
     let mut jobs = Jobs::start(&site, &["left", "right"]);
     for host in &mut site.hosts {
         until(host, "two jobs are scheduled", |s| managed(s, "left") && managed(s, "right"));
         let pid = host.service.pid().expect("it runs");
-        decides_in_time(pid, "loop");
+        if split && !sluice_units::confine::may_raise_limits().expect("capabilities") {
+            // Here a capability stands for the unit's limit, and the brain gives up all of them: it says what it lacks.
+            until(host, "it says why its thread is an ordinary one", |s| {
+                let conditions = s["conditions"].to_string();
+                conditions.contains("realtime-refused") && conditions.contains("RLIMIT_RTPRIO is 0")
+            });
+        } else {
+            decides_in_time(pid, "loop");
+        }
+        let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).expect("it lives");
+        let helper: Option<u32> = children.split_whitespace().next().and_then(|pid| pid.parse().ok());
+        assert_eq!((helper.is_some(), capabilities(pid) == 0), (split, split), "{children}");
+        if let Some(helper) = helper {
+            assert!(capabilities(helper) != 0 && !status(helper, "Uid").starts_with('0'));
+            assert_eq!((status(helper, "NoNewPrivs"), status(pid, "NoNewPrivs")), ("1".into(), "1".into()));
+        }
         let clock = host.snapshot()["clock"].clone();
         assert!(clock["max_error_ns"].as_u64().is_some_and(|ns| ns > 0), "the filters let the clock be read: {clock}");
     }
@@ -117,6 +154,7 @@ fn services_schedule_two_jobs_reload_keep_their_mode_and_coast_over_a_restart() 
     assert!(host.root.at("/var/lib/sluice/sluiced.d/90-mode.toml").exists());
     let said = std::fs::read_to_string(&host.service.log).expect("a log");
     assert!(!said.contains("Read-only") && !said.contains("ermission denied"), "{said}");
+    assert!(!said.contains("is refused in the"), "{said}");
 
     jobs.still_run();
     site.end();

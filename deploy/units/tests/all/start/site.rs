@@ -52,14 +52,16 @@ pub struct Site {
 }
 
 impl Site {
-    /// Two hosts in `active`, and `sluice-switch` for the switch between them.
-    pub fn start() -> Site {
+    /// Two hosts in `active`, and `sluice-switch` for the switch between them. `split`: do the daemons give their privileges to
+    /// helpers?
+    pub fn start(split: bool) -> Site {
         let mut site = Site::build();
         site.switch = Some(site.start_switch());
         for at in 0..2 {
             let host = Host::install(&site, at, &[]);
             let text = site.active(&host);
             host.write("etc/sluice/sluiced.d/10-test.toml", &text);
+            host.write("etc/sluice/sluiced.d/15-split.toml", &format!("[privilege]\nsplit = {split}\n"));
             site.hosts.push(host);
         }
         site.hosts.iter_mut().for_each(Host::start);
