@@ -1,5 +1,8 @@
 //! `cargo xtask ci`: what must hold for every commit.
 
+use std::fmt;
+use std::time::{Duration, Instant};
+
 use crate::shell::{Early, Step, options};
 use crate::{setup, ship, supply, test};
 
@@ -14,11 +17,40 @@ Format check, clippy with warnings as errors on all targets, documentation witho
 
 pub(crate) fn run(args: &[String]) -> Result<(), Early> {
     options(args, HELP, &[])?;
-    setup::ensure()?;
-    Step::cargo(&["fmt", "--all", "--check"]).run()?;
-    Step::cargo(&["clippy", "--workspace", "--locked", "--all-targets", "--", "-D", "warnings"]).run()?;
-    Step::cargo(&["doc", "--workspace", "--locked", "--no-deps"]).with("RUSTDOCFLAGS", "-D warnings").run()?;
-    supply::check()?;
-    ship::all()?;
-    Ok(test::all(false)?)
+    let mut stages = Stages::default();
+    let all = stages.all();
+    eprintln!("xtask ci: {stages}");
+    all
+}
+
+/// How long each part took, in order.
+#[derive(Default)]
+struct Stages(Vec<(&'static str, Duration)>);
+
+impl Stages {
+    fn all(&mut self) -> Result<(), Early> {
+        let clippy = ["clippy", "--workspace", "--locked", "--all-targets", "--", "-D", "warnings"];
+        let doc = Step::cargo(&["doc", "--workspace", "--locked", "--no-deps"]).with("RUSTDOCFLAGS", "-D warnings");
+        self.run("setup", setup::ensure)?;
+        self.run("format", || Step::cargo(&["fmt", "--all", "--check"]).run())?;
+        self.run("clippy", || Step::cargo(&clippy).run())?;
+        self.run("documentation", || doc.run())?;
+        self.run("dependencies", supply::check)?;
+        self.run("ship", ship::all)?;
+        self.run("tests", || test::all(false))
+    }
+
+    fn run(&mut self, name: &'static str, work: impl FnOnce() -> Result<(), String>) -> Result<(), Early> {
+        let began = Instant::now();
+        let ended = work();
+        self.0.push((name, began.elapsed()));
+        Ok(ended?)
+    }
+}
+
+impl fmt::Display for Stages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parts: Vec<String> = self.0.iter().map(|(name, took)| format!("{name} {} s", took.as_secs())).collect();
+        write!(f, "{}", parts.join(", "))
+    }
 }

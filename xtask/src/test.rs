@@ -1,6 +1,7 @@
 //! `cargo xtask test`: every test there is.
 
 use std::fs;
+use std::time::Instant;
 
 use crate::count::Counts;
 use crate::lanes::{self, Program};
@@ -59,13 +60,15 @@ pub(crate) fn all(nextest: bool) -> Result<(), String> {
         step.through(Stream::Err, |line| counts.line(line))
     } else {
         // Examples were compiled by clippy, and the documentation's are guides that tests run.
+        let began = Instant::now();
         let (mut programs, step) = (Vec::new(), cargo(&["test", "--tests", "--no-run"]));
         let step = step.arg("--message-format=json-render-diagnostics");
         step.through(Stream::Messages, |line| programs.extend(Program::built(line)))?;
         if programs.is_empty() {
             return Err("cargo named no test program: nothing was tested".to_owned());
         }
-        eprintln!("\n{} test programs, side by side; what each says: target/tests", programs.len());
+        let (count, built) = (programs.len(), began.elapsed().as_secs());
+        eprintln!("\n{count} test programs, built in {built} s, side by side; what each says: target/tests");
         let all = lanes::run(&programs, &vars)?;
         (counts, again) = (all.counts, all.again);
         if all.failed.is_empty() { Ok(()) } else { Err(format!("failed: {}", all.failed.join(", "))) }
