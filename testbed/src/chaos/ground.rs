@@ -18,6 +18,8 @@ use crate::run::{Binaries, JobPlan, Placement, Policy, RunError, RunPlan, write}
 pub const HOSTS: usize = 4;
 /// Connections that one process of a job opens.
 const FLOWS_EACH: usize = 1024;
+/// Of a round. Each member holds all of it: gigabytes take longer to fill than flows have to be captured.
+const MAX_ROUND: Bytes = Bytes(512 << 20);
 /// For flows to be captured, on a machine that builds at the same time.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 /// With more flows than this not all are managed soon.
@@ -110,7 +112,7 @@ impl Setting {
     pub fn plan(&self) -> (RunPlan, Placement) {
         let fabric = FabricSpec::star(HOSTS, self.rate, queue(self.rate));
         // A round of half a minute, so that data is there to send nearly always; a flow that has done its part waits.
-        let bytes = fabric.payload(self.rate).over(Nanos::from_millis(30_000));
+        let bytes = fabric.payload(self.rate).over(Nanos::from_millis(30_000)).min(MAX_ROUND);
         let workers = self.flows.div_ceil(FLOWS_EACH).max(1);
         let servers = self.flows.div_ceil(workers);
         let job = JobPlan { arch: Arch::Ps, servers, ..JobPlan::ring("steady", workers, bytes, 10_000) };
