@@ -15,6 +15,10 @@ use crate::share::Cause;
 
 /// A process that leaves more than this unread, and more than came in the slot, has something to do that it does not do.
 const UNREAD: Bytes = Bytes(64 << 10);
+/// Who leaves this part of what came in a slot, and more than [`UNREAD`], does not keep up ...
+const LEFT: f64 = 0.1;
+/// ... if it is so for this part of the time: whoever computes reads all at once when it is done.
+const OFTEN: f64 = 1.0 / 3.0;
 /// Fewer bytes than this in a slot are words of a library.
 const WORDS: Bytes = Bytes(8 << 10);
 /// What is said of a part without the kernel's counts is worth this.
@@ -74,10 +78,19 @@ pub(crate) struct Round {
     last: Option<String>,
     /// Of a job whose rounds are inferred: whose bytes still came when its own were through, and until when.
     late: Option<(String, Nanos)>,
+    /// The receiver of the flow that ends last leaves unread what comes from here.
+    left: bool,
 }
 
 impl Round {
-    pub fn of(slots: &[Seen], job: JobId, iteration: &Iteration) -> Round {
+    /// Of a host, by its slots and by those of whoever it sends to.
+    pub fn of<'a>(
+        host: &str,
+        slots: &[Seen],
+        job: JobId,
+        iteration: &Iteration,
+        record: &dyn Fn(&str) -> &'a [Seen],
+    ) -> Round {
         let mut round = Round::default();
         let mut bytes: BTreeMap<FlowId, u64> = BTreeMap::new();
         let mut receiver = None;
@@ -109,6 +122,11 @@ impl Round {
         round.critical = ends.max().map(|(.., flow)| flow);
         let came = round.arrivals.iter().max_by_key(|(name, last)| (**last, std::cmp::Reverse(*name)));
         round.last = came.map(|(name, _)| name.clone()).or(receiver);
+        let to = between(slots, iteration.began, iteration.to).iter().find_map(|slot| {
+            let flow = slot.flows.iter().find(|flow| Some(flow.flow) == round.critical)?;
+            Some(slot.peer_name(flow.peer))
+        });
+        round.left = to.is_some_and(|to| leaves(between(record(to), iteration.began, iteration.to), job, host));
         round
     }
 
@@ -128,6 +146,24 @@ impl Round {
         let still = self.arrivals.iter().filter(|(_, last)| **last > from);
         still.max_by_key(|(name, last)| (**last, std::cmp::Reverse(*name))).map(|(name, _)| name.as_str())
     }
+}
+
+/// Did a process leave unread what came from this host, for much of the time in which it came?
+fn leaves(slots: &[Seen], job: JobId, from: &str) -> bool {
+    let (mut came, mut left) = (0.0, 0.0);
+    for slot in slots {
+        let Some(at) = slot.place(job) else { continue };
+        let mine = || slot.arrivals.iter().filter(|of| of.job == at && slot.peer_name(of.peer) == from);
+        let is_left = |of: &ArrivalSeen| of.unread > UNREAD && of.unread.0 as f64 > LEFT * of.received.0 as f64;
+        let length = slot.length().0 as f64;
+        if mine().any(is_left) {
+            left += length;
+        }
+        if mine().any(|of| of.received > WORDS || of.unread > UNREAD) {
+            came += length;
+        }
+    }
+    left > 0.0 && left >= OFTEN * came
 }
 
 /// Whose bytes came without a pause from the first of these slots on, and until when: where nobody says when a job computes, a
@@ -220,7 +256,12 @@ pub(crate) fn blame<'a>(
         return out;
     }
     let loss = round.flows.get(&flow.flow).map_or_else(Loss::default, |(_, loss)| *loss);
-    let taken = network::causes(&links, Some((flow, loss)), peer, Asked { time: network, ..asked });
+    let mut taken = network::causes(&links, Some((flow, loss)), peer, Asked { time: network, ..asked });
+    if round.left && network::has_more(flow, seen.length()) {
+        // What came lies unread, and is not acknowledged before it is read: that makes round trips longer as a queue does, and
+        // stops a small window before the receiver's is shut.
+        out.add(Part::Waits { peer: peer.to_owned(), shut: true }, taken.unexplained());
+    }
     // It passes on what comes, as fast as it comes.
     let path = || Part::Done(Cause::Path { to: peer.to_owned() });
     out.network(taken, || round.awaited(seen.from).map_or_else(path, awaits));

@@ -82,7 +82,7 @@ impl Hosts {
         let Some((host, _)) = self.all.get_key_value(host) else { return Report::default() };
         let (mut shares, mut known, mut sending) = (Shares::default(), 0.0, 0.0);
         for iteration in these {
-            let round = Round::of(search.slots(host), job, iteration);
+            let round = Round::of(host, search.slots(host), job, iteration, &|name| search.slots(name));
             known += search.whole(host, iteration, &round, &mut shares);
             let slots = between(search.slots(host), iteration.began, iteration.to);
             sending += slots.iter().map(|slot| round.sending(slot, job)).sum::<f64>();
@@ -191,7 +191,7 @@ impl<'a> Search<'a> {
         let first = rounds.all.partition_point(|iteration| iteration.to <= from);
         let mut left = time;
         for (index, iteration) in rounds.all.iter().enumerate().skip(first).take_while(|(_, i)| i.from < to) {
-            let fresh = || Rc::new(Round::of(slots, self.job, iteration));
+            let fresh = || Rc::new(Round::of(host, slots, self.job, iteration, &|name| self.slots(name)));
             let round = rounds.facts.borrow_mut().entry(index).or_insert_with(fresh).clone();
             for (begins, ends) in iteration.halves() {
                 let (from, to) = (from.max(begins), to.min(ends));

@@ -48,7 +48,7 @@ impl Loss {
 
 /// Has a flow more to send than what is on its way? A queue on the way back, of acknowledgements, makes its round trips longer
 /// too, and does not hold it up.
-fn has_more(flow: &FlowSeen, length: Nanos) -> bool {
+pub(crate) fn has_more(flow: &FlowSeen, length: Nanos) -> bool {
     let rate = Rate::needed(flow.delivered, length);
     let flies = rate.over(flow.queueing.plus(flow.rtt_min));
     flow.queued.0 as f64 > FLIES * flies.0 as f64 + SLACK.0 as f64
@@ -122,6 +122,16 @@ pub(crate) struct Taken {
     pub others: Vec<(Cause, f64)>,
     /// Nothing is lost, no queue stands and no link is full: it had no more to send than it sent, ns.
     pub idle: f64,
+}
+
+impl Taken {
+    /// Takes out the time that nothing explains, ns: a way that let less through, or a flow that seemed to have no more.
+    pub fn unexplained(&mut self) -> f64 {
+        let is_path = |cause: &Cause| matches!(cause, Cause::Path { .. });
+        let path: f64 = self.others.iter().filter(|(cause, _)| is_path(cause)).map(|(_, time)| time).sum();
+        self.others.retain(|(cause, _)| !is_path(cause));
+        path + std::mem::take(&mut self.idle)
+    }
 }
 
 /// What that time went for. `links`: those of the flow's path, its sender's own first; `flow`: the one that was looked at, `None`

@@ -242,6 +242,46 @@ fn of_two_that_wait_for_each_other_the_one_with_the_shut_window_has_the_bytes() 
     assert_eq!(per_cent(&asked(&hosts, "h1"))[0].0, Cause::OwnSender, "asked there, it is its own");
 }
 
+#[test]
+fn a_receiver_that_reads_now_and_then_is_no_path_though_its_late_acknowledgements_look_like_a_queue() {
+    // h1 leaves a megabyte, which is less than came, in some slots; h0's flow to it is neither idle nor shut out.
+    let hosts = |queueing: Nanos, left: fn(u64) -> bool| {
+        let waits = |slot: &mut Seen| {
+            moves(slot, 0.25);
+            slot.flows[0].limits = Some(Limits { idle: slot.length().scaled(0.75), ..Limits::default() });
+        };
+        let mut hosts = Hosts::default();
+        let sends = |_: u64, slot: &mut Seen| {
+            moves(slot, 0.25);
+            (slot.flows[0].queueing, slot.flows[0].queued) = (queueing, Bytes(8 << 20));
+        };
+        hosts.add("h0", host("h0", "h1", "h2", 0, sends));
+        let reads = |number: u64, slot: &mut Seen| {
+            waits(slot);
+            slot.arrivals[0].unread = Bytes(if left(number) { 1 << 20 } else { 0 });
+        };
+        hosts.add("h1", host("h1", "h2", "h0", 0, reads));
+        hosts.add("h2", host("h2", "h0", "h1", 0, |_, slot| waits(slot)));
+        hosts
+    };
+    let (peer, path) = (Cause::Peer { host: "h1".into() }, Cause::Path { to: "h1".into() });
+    // Its acknowledgements come late, or a small window hides that.
+    for queueing in [ms(2), Nanos(50_000)] {
+        let slow = hosts(queueing, |number| number % 2 == 0);
+        for viewer in ["h0", "h2"] {
+            assert_eq!(per_cent(&asked(&slow, viewer))[0].0, peer, "{queueing:?} {viewer}");
+        }
+    }
+    let cut = hosts(ms(2), |number| number == 0);
+    assert_eq!(
+        per_cent(&asked(&cut, "h0"))[0],
+        (path.clone(), 75),
+        "it computed for a moment: the way is what is slow"
+    );
+    let alone = hosts(ms(2), |number| number % 2 == 0).only("h0");
+    assert_eq!(per_cent(&asked(&alone, "h0"))[0].0, path, "alone it cannot tell");
+}
+
 /// Asks at every millisecond anew, from the beginning, and remembers nothing.
 fn naive(hosts: &Hosts, host: &str, these: &[Iteration]) -> Shares {
     let mut shares = Shares::default();
@@ -264,7 +304,7 @@ fn naive_at(hosts: &Hosts, host: &str, at: u64, chain: &[&str]) -> Option<Vec<(C
     if ms(at) < iteration.began {
         return Some(vec![(Cause::Compute, 1.0)]);
     }
-    let round = Round::of(slots, JOB, iteration);
+    let round = Round::of(host, slots, JOB, iteration, &|name| hosts.all.get(name).map_or(&[], Vec::as_slice));
     let there = |name: &str| hosts.all.get(name)?.iter().find(|slot| slot.from <= ms(at) && ms(at) < slot.to);
     let blame = blame(slot, JOB, iteration, (ms(at), ms(at + 1)), &round, &there);
     let mut out = Vec::new();
