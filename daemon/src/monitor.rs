@@ -328,9 +328,12 @@ impl Monitor {
 
     /// What became of the wish to manage sockets.
     pub fn taken(&mut self, now: Nanos, taken: &[Taking], out: &mut Vec<Event>) {
+        let before = out.len();
         for taking in taken {
             out.extend(self.sockets.taken(now, *taking).map(Event::FlowClosed));
         }
+        // They have left room for others.
+        self.uncaptured += out.len() - before;
     }
 
     /// Is a process in this cgroup one that the operator says may belong to a job?

@@ -97,14 +97,16 @@ impl Monitor {
                 }
                 claimed.insert(cookie);
                 let Some(socket) = self.sockets.at_mut(place) else { continue };
-                self.uncaptured += usize::from(socket.row.is_none());
+                let without_row = usize::from(socket.row.is_none());
                 if now < socket.plain_until {
+                    self.uncaptured += without_row;
                     continue;
                 }
                 let (tenant, told) = (socket.tenant, socket.told.is_some());
                 if !told && !shares.has_room_for(tenant, self.max_flows) {
                     let other = if refused.contains(&tenant) { None } else { shares.gives_way(tenant) };
                     let Some(other) = other.filter(|_| moves < MAX_MOVES) else {
+                        // Time alone makes no room: whatever does has all sockets matched anew.
                         refused.insert(tenant);
                         self.crowd.refused_flows += u64::from(!std::mem::replace(&mut socket.crowded_out, true));
                         continue;
@@ -115,6 +117,7 @@ impl Monitor {
                     out.extend(self.sockets.give_up(other).map(Event::FlowClosed));
                     tracing::info!(event = "place-given", what = "flow", "one of who has more gave its place up");
                 }
+                self.uncaptured += without_row;
                 let Some(socket) = self.sockets.at_mut(place) else { continue };
                 let Some(Way { path, forks, .. }) = self.fabric.way(socket.flow, &socket.tuple) else { continue };
                 let to = self.fabric.host_of(socket.tuple.remote_ip());

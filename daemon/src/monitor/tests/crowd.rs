@@ -46,6 +46,41 @@ fn a_cgroup_that_was_first_gives_flows_to_one_that_has_none() {
 }
 
 #[test]
+fn flows_that_find_no_room_are_not_looked_at_in_every_slot_and_get_what_comes_free() {
+    let mut bench = Bench::new();
+    bench.monitor.max_flows = 8;
+    let port = |n: u16| 4_000 + n;
+    let peers = (0..10).map(|n| peer(1, PeerKind::Connected, port(n), 1, 9_000 + n)).collect();
+    bench.process(41, PageView { job_id: "a".into(), pattern: PagePattern::Unknown, peers, ..ring() });
+    let rows: Vec<_> = (0..10).map(|n| bench.kernel.open(at(0, port(n)), at(1, 9_000 + n))).collect();
+    assert_eq!(opened(&bench.poll(5)).len(), 7);
+    let row_of = |bench: &Bench, told: bool| {
+        let of = |socket: &&sockets::Socket| socket.told.is_some() == told && socket.row.is_some();
+        let row = bench.monitor.sockets.iter().find(of).and_then(|socket| socket.row);
+        *rows.iter().find(|known| Some(**known) == row).expect("a row")
+    };
+    // Those beyond have no row either, as flows that were never taken.
+    for n in 0..3 {
+        let row = row_of(&bench, false);
+        bench.kernel.close(row, SocketEventKind::Expired);
+        bench.poll(6 + n);
+    }
+    let slot = |bench: &mut Bench, n: u64| {
+        let mut out = Vec::new();
+        bench.monitor.poll(now(n * 60), true, &bench.kernel.clone(), &mut out);
+        out
+    };
+    let before = bench.monitor.matchings;
+    (1..=1_000).for_each(|n| assert!(opened(&slot(&mut bench, n)).is_empty()));
+    let matchings = bench.monitor.matchings - before;
+    assert!(matchings < 10, "{matchings} in 1000 slots");
+    // One ends, and one of those has its place.
+    let row = row_of(&bench, true);
+    bench.kernel.close(row, SocketEventKind::Closed);
+    assert_eq!(opened(&bench.poll(60_100)).len(), 1);
+}
+
+#[test]
 fn users_with_one_job_each_find_places_beside_one_with_hundreds() {
     let mut bench = Bench::new();
     let mut next = 0;
