@@ -333,6 +333,12 @@ int sluice_take_over(struct bpf_iter__tcp *ctx)
 	__builtin_memcpy(other, cfg->other_name, sizeof(other));
 	if (!same_name(present, other))
 		return 0;
+	/*
+	 * Its order is told through the storage that both programs share. Without it (pins that are out of sight) it would
+	 * be paced at the floor: it keeps its last order where it is, until it is captured with a new one or that ends.
+	 */
+	if (!bpf_sk_storage_get(&sluice_socks, tp, NULL, 0))
+		return 0;
 	report(ctx, tp, capture(tp, cfg, NULL, bpf_ktime_get_ns()));
 	return 0;
 }

@@ -169,6 +169,36 @@ fn another_program_takes_the_sockets_over_under_the_other_name() {
     drop(again);
 }
 
+/// As where bpffs was unmounted under a daemon: what it pinned is out of its successor's sight, and so are its orders.
+#[test]
+fn a_successor_that_knows_no_orders_leaves_sockets_with_theirs_until_it_has_one() {
+    let Some(net) = common::net() else { return };
+    let port = common::port();
+    let Some(options) = common::options() else { return };
+    let Some(mut kernel) = common::open(&net, options.clone()) else { return };
+    let flow = common::Flow::start(&net, port);
+    let row = kernel.take(&net, &flow.stream).expect("an Opened event");
+    kernel.path().order(row, Rate::mbps(80), monotonic().plus(Nanos::from_millis(6_000)));
+    std::thread::sleep(Duration::from_millis(50));
+    drop(kernel.opened.take());
+    // Names with a dot are none there.
+    let aside = std::path::PathBuf::from(format!("{}-aside", options.pin_dir().display()));
+    std::fs::rename(options.pin_dir(), &aside).expect("renamed");
+    let mut again = common::open(&net, options.clone()).expect("it worked before");
+    let names = options.names();
+    assert_eq!(flow.control(), names[0], "nobody knows its order here");
+    let had = flow.rate_over(Duration::from_millis(300));
+    assert!(had > 60.0, "{had} of 80 Mbit/s under its last order");
+    let row = again.take(&net, &flow.stream).expect("an Opened event");
+    again.path().order(row, Rate::mbps(50), monotonic().plus(Nanos::from_millis(2_000)));
+    assert_eq!(flow.control(), names[1]);
+    let has = flow.rate_over(Duration::from_millis(300));
+    assert!(has > 35.0, "{has} of 50 Mbit/s, from the first moment on");
+    drop(again);
+    // The first one's pins are taken away as well.
+    std::fs::remove_dir_all(&aside).expect("gone");
+}
+
 /// Promises: P-8
 #[test]
 fn the_sysctls_of_a_namespace_are_set_and_given_back() {
