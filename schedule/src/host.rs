@@ -431,11 +431,9 @@ impl Host {
                 self.news.note(Change::large_if(job.crowded(now, holder, crowd.hosts as usize, told)));
             }
         }
-        for status in feedback.jobs {
-            if status.origin != self.config.host
-                && !self.planted.is(Mutant::DeafToPeers)
-                && let Some(job) = self.jobs.get_mut(&status.job)
-            {
+        let (own, deaf) = (self.config.host, self.planted.is(Mutant::DeafToPeers));
+        for status in feedback.jobs.into_iter().filter(|status| status.origin != own && !deaf) {
+            if let Some(job) = self.jobs.get_mut(&status.job) {
                 self.news.note(job.heard(now, holder, status));
             }
         }
