@@ -98,8 +98,9 @@ fn sums_alone_schedule_flows_without_a_session_between_any_two() {
     let plan = RunPlan {
         name: "sums".into(),
         fabric,
-        // Both workers send to one server: on its link each has to hear of the other.
-        jobs: vec![job("a", Arch::Ps, 2, 1, 2_000_000, 1_000_000)],
+        // Both workers send to one server: on its link each has to hear of the other. Rounds of many slots: where two begin at
+        // once, neither has heard of the other yet, and what they lose gives a flow back whose rounds are no longer than that.
+        jobs: vec![job("a", Arch::Ps, 2, 1, 20_000_000, 1_000_000)],
         transport: Transport::Inband,
         ..RunPlan::default()
     };
@@ -138,5 +139,5 @@ fn sums_alone_schedule_flows_without_a_session_between_any_two() {
     let delivered = |live: &Live| live.samples.iter().rev().find(|s| s.rank == 0).map_or(0, |s| s.flows[0].0);
     let so_far = delivered(&live);
     until(&mut live, "does the job go on", |live| delivered(live) > so_far + 5_000_000);
-    live.until(0, true, Duration::from_secs(5)).unwrap();
+    live.until(0, true, PATIENCE).unwrap();
 }
