@@ -13,6 +13,7 @@ pub mod fleet;
 pub mod fluid;
 pub mod forest;
 pub mod live;
+mod looks;
 pub mod mix;
 pub mod others;
 pub mod pair;

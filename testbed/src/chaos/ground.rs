@@ -303,12 +303,12 @@ impl Stage {
         given_back::released(&given_back::mine(&self.live.samples, from, to), from)
     }
 
-    /// Waits until no flow of host 0 is managed.
+    /// Waits until no flow of host 0 that has something to send is managed.
     ///
     /// # Errors
-    /// Not within ten seconds, or the job failed.
+    /// Not within twenty seconds, or the job failed.
     pub fn plain(&mut self) -> Result<u64, RunError> {
-        self.live.until(0, false, Duration::from_secs(10))
+        self.live.until_plain(0, Duration::from_secs(20))
     }
 
     /// The longest silence of a flow of host 0, ms, as [`Live::longest_silence`].
