@@ -418,7 +418,7 @@ impl Core {
         self.ended_slots += 1;
         self.counters.slots += 1;
         if self.ended_slots.is_multiple_of(ROUTES_ASKED_SLOTS) {
-            self.monitor.fabric.forget_routes();
+            self.monitor.forget_routes();
             self.monitor.fabric.learned.keep(|flow| self.monitor.sockets.of_flow(flow).is_some());
         }
         self.counters.lateness_s.observe(now.into_slot.as_secs_f64());
