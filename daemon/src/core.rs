@@ -41,7 +41,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 use sluice_clock::KernelClock;
-use sluice_ebpf::{Datapath, Row, SocketEvent, Tier, Wanted};
+use sluice_ebpf::{Datapath, SocketEvent, Tier, Wanted};
 use sluice_schedule::host::Host;
 use sluice_schedule::{
     Action, Announcement, ClockTrust, Connection, Event, Feedback, FlowId, HolderId, JobId, Nanos, Now, Rate, Slot,
@@ -57,7 +57,6 @@ use crate::fabric::{By, Fabric};
 use crate::flight::Flight;
 use crate::hops::Hops;
 use crate::monitor::discovery::Wake;
-use crate::monitor::sockets::Socket;
 use crate::monitor::traffic::Traffic;
 use crate::monitor::{Haste, Monitor};
 use crate::own_table::OwnTable;
@@ -347,18 +346,6 @@ impl Core {
     /// Does an order of this mode reach the kernel?
     pub fn enforces(&self) -> bool {
         self.mode == Mode::Active && self.datapath.tier() != Tier::None
-    }
-
-    /// The socket of a flow, if it may be ordered.
-    fn ordered_socket(&self, flow: FlowId) -> Option<&Socket> {
-        let socket = self.monitor.sockets.of_flow(flow)?;
-        let spared = socket.told.as_ref().is_some_and(|spec| self.is_spared(spec.job));
-        (!spared && !self.released.contains(&flow)).then_some(socket)
-    }
-
-    /// The row of a flow, if it may be ordered.
-    fn row(&self, flow: FlowId) -> Option<Row> {
-        self.ordered_socket(flow)?.row
     }
 
     fn act(&mut self, now: Now, action: Action, outlet: &mut dyn Outlet) {

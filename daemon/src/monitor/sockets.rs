@@ -16,6 +16,8 @@ use super::tuple::{NetNs, Place, Tuple};
 const ASK_AGAIN: Nanos = Nanos::from_millis(5_000);
 /// ... and at most this.
 const ASK_RARELY: Nanos = Nanos::from_millis(320_000);
+/// To look one up costs about as much as to pass so many on a walk: a process that has more than this part of all has all walked.
+const PASSED: usize = 8;
 /// So long the kernel may take to say which row a captured socket has.
 const ROW_COMES: Nanos = Nanos::from_millis(1_000);
 
@@ -333,12 +335,20 @@ impl Sockets {
     }
     /// Those of one process.
     pub fn of(&self, process: ProcessKey) -> impl Iterator<Item = &Socket> {
-        let cookies = self.of_process.get(&process).into_iter().flatten();
-        cookies.filter_map(|cookie| self.all.get(cookie))
+        let theirs = self.of_process.get(&process);
+        let walks = theirs.is_some_and(|theirs| theirs.len() * PASSED >= self.all.len());
+        let walked = walks.then(|| self.all.values().filter(move |socket| socket.process == Some(process)));
+        let cookies = theirs.filter(|_| !walks).into_iter().flatten();
+        walked.into_iter().flatten().chain(cookies.filter_map(|cookie| self.all.get(cookie)))
     }
     /// Changes those of one process.
     pub fn each_of(&mut self, process: ProcessKey, mut change: impl FnMut(&mut Socket)) {
-        for cookie in self.of_process.get(&process).into_iter().flatten() {
+        let Some(theirs) = self.of_process.get(&process) else { return };
+        if theirs.len() * PASSED >= self.all.len() {
+            self.all.values_mut().filter(|socket| socket.process == Some(process)).for_each(change);
+            return;
+        }
+        for cookie in theirs {
             if let Some(socket) = self.all.get_mut(cookie) {
                 change(socket);
             }
