@@ -5,9 +5,10 @@
 
 mod meeting;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Range, RangeInclusive};
 
+use foldhash::HashMap;
 use sluice_schedule::{Event, JobSpec, Nanos, Now, Pattern};
 
 use super::roles::Connection;

@@ -3,8 +3,9 @@
 
 mod counts;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
+use foldhash::HashMap;
 use sluice_ebpf::{Datapath, FlowStats, NotTaken, Row, SocketEvent, SocketEventKind, Taking};
 use sluice_schedule::{Bytes, FlowId, FlowProgress, FlowSpec, HostId, Nanos};
 
@@ -88,7 +89,7 @@ pub struct Known {
     pub pid: u32,
 }
 
-/// All of them, by cookie.
+/// All of them, by cookie. What is found by a hash is only looked up: whatever goes over sockets goes by their cookies.
 #[derive(Debug, Default)]
 pub struct Sockets {
     all: BTreeMap<u64, Socket>,
