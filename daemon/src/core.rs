@@ -41,7 +41,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 use sluice_clock::KernelClock;
-use sluice_ebpf::{Datapath, Row, SocketEvent, Tier, Wanted};
+use sluice_ebpf::{Datapath, SocketEvent, Tier, Wanted};
 use sluice_schedule::host::Host;
 use sluice_schedule::{
     Action, Announcement, ClockTrust, Connection, Event, Feedback, FlowId, HolderId, JobId, Nanos, Now, Rate, Slot,
@@ -57,7 +57,6 @@ use crate::fabric::{By, Fabric};
 use crate::flight::Flight;
 use crate::hops::Hops;
 use crate::monitor::discovery::Wake;
-use crate::monitor::sockets::Socket;
 use crate::monitor::traffic::Traffic;
 use crate::monitor::{Haste, Monitor};
 use crate::own_table::OwnTable;
@@ -349,18 +348,6 @@ impl Core {
         self.mode == Mode::Active && self.datapath.tier() != Tier::None
     }
 
-    /// The socket of a flow, if it may be ordered.
-    fn ordered_socket(&self, flow: FlowId) -> Option<&Socket> {
-        let socket = self.monitor.sockets.of_flow(flow)?;
-        let spared = socket.told.as_ref().is_some_and(|spec| self.is_spared(spec.job));
-        (!spared && !self.released.contains(&flow)).then_some(socket)
-    }
-
-    /// The row of a flow, if it may be ordered.
-    fn row(&self, flow: FlowId) -> Option<Row> {
-        self.ordered_socket(flow)?.row
-    }
-
     fn act(&mut self, now: Now, action: Action, outlet: &mut dyn Outlet) {
         match action {
             Action::Order { flow, rate, surplus } => {
@@ -418,7 +405,7 @@ impl Core {
         self.ended_slots += 1;
         self.counters.slots += 1;
         if self.ended_slots.is_multiple_of(ROUTES_ASKED_SLOTS) {
-            self.monitor.fabric.forget_routes();
+            self.monitor.forget_routes();
             self.monitor.fabric.learned.keep(|flow| self.monitor.sockets.of_flow(flow).is_some());
         }
         self.counters.lateness_s.observe(now.into_slot.as_secs_f64());

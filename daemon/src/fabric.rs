@@ -18,10 +18,11 @@ mod routes;
 mod ways;
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use foldhash::HashMap;
 use ipnet::IpNet;
 use sluice_formats::network;
 use sluice_formats::quantity::gbps;

@@ -60,7 +60,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::SystemTime;
 
-use sluice_ebpf::{Datapath, SocketEvent, Taking};
+use sluice_ebpf::{Datapath, Taking};
 use sluice_progress::{Budget, PageKey, Scan};
 use sluice_schedule::{
     Bytes, Event, FlowId, FlowProgress, HolderId, JobId, JobSpec, LinkId, Nanos, Now, Pattern, Slot,
@@ -128,7 +128,10 @@ pub struct Monitor {
     cgroups: Vec<PathBuf>,
     /// Flows managed at most.
     max_flows: usize,
+    /// All connections are to meet all sockets.
     rematch: bool,
+    /// How they met.
+    matching: matching::Matching,
     /// Flows whose path is to be drawn again.
     rerouted: BTreeSet<FlowId>,
     /// How often all connections have met all sockets.
@@ -178,6 +181,7 @@ impl Monitor {
             cgroups: config.job_cgroups(),
             max_flows: usize::try_from(config.enforce.max_flows).unwrap_or(usize::MAX),
             rematch: false,
+            matching: matching::Matching::default(),
             rerouted: BTreeSet::new(),
             matchings: 0,
             eager: true,
@@ -262,29 +266,13 @@ impl Monitor {
 
     /// Is there something that only a whole look finds out?
     pub fn waits(&self) -> bool {
-        self.eager || self.rematch || !self.rerouted.is_empty()
+        self.eager || self.rematch || self.matching.stirred || !self.rerouted.is_empty()
     }
 
     /// Reads what the kernel measured of all flows, and looks at nothing else.
     pub fn measure(&mut self, now: Now, datapath: &dyn Datapath, out: &mut Vec<Event>) {
         self.read_measurements(now, datapath, out);
         self.report_progress(now, out);
-    }
-
-    fn read_measurements(&mut self, now: Now, datapath: &dyn Datapath, out: &mut Vec<Event>) {
-        let lost = self.sockets.measure(datapath);
-        for row in lost {
-            let gone = SocketEvent {
-                kind: sluice_ebpf::SocketEventKind::Expired,
-                row,
-                cookie: 0,
-                local: std::net::SocketAddrV6::new(std::net::Ipv6Addr::UNSPECIFIED, 0, 0, 0),
-                remote: std::net::SocketAddrV6::new(std::net::Ipv6Addr::UNSPECIFIED, 0, 0, 0),
-                uid: 0,
-                netns: 0,
-            };
-            self.socket_event(now, &gone, out);
-        }
     }
 
     /// Looks at everything once and says what changed. `edge`: a slot began.
@@ -302,8 +290,10 @@ impl Monitor {
         }
         self.find_plans(out);
         // Those without a row are asked for again as time goes by.
-        if std::mem::take(&mut self.rematch) || edge && self.uncaptured > 0 {
+        if std::mem::take(&mut self.rematch) {
             self.match_sockets(now, out);
+        } else if self.matching.stirred || edge && self.uncaptured > 0 {
+            self.match_stirred(now, out);
         }
         self.redraw(out);
         self.rounds(now, out);

@@ -7,10 +7,11 @@
 
 pub mod path;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::Path as FsPath;
 
+use foldhash::HashMap;
 use ipnet::IpNet;
 use sluice_formats::problem::Problems;
 use sluice_formats::topology::Kind;
@@ -87,7 +88,7 @@ impl Topology {
             leaving.push(index);
             into[link.to].push(index);
         }
-        let (mut by_address, mut by_port, mut wide) = (HashMap::new(), HashMap::new(), Vec::new());
+        let (mut by_address, mut by_port, mut wide) = (HashMap::default(), HashMap::default(), Vec::new());
         for (index, node) in file.nodes().iter().enumerate() {
             by_port.extend(node.port_addresses.iter().map(|address| (*address, index)));
             for known in &node.networks {
@@ -99,7 +100,7 @@ impl Topology {
             }
         }
         let explicit = file.routes().iter().map(|route| ((route.src, route.dst), route.links.clone())).collect();
-        let by_id = HashMap::new();
+        let by_id = HashMap::default();
         let mut topology = Topology { file, links, out, into, by_address, by_port, wide, explicit, by_id };
         topology.by_id = (0..topology.links.len()).filter_map(|link| Some((topology.link_id(link)?, link))).collect();
         topology

@@ -43,7 +43,8 @@ pub enum SocketEventKind {
     Expired,
     /// The same because of repeated loss.
     LossGuard,
-    /// The same because the daemon asked ([`Datapath::release`]).
+    /// The same because the daemon asked ([`Datapath::release`]). Also said of a socket whose row is free and whose end was lost
+    /// with other events: it may have closed, which shows when it is captured again.
     Released,
     /// The bytes up to its mark have been acknowledged ([`Datapath::mark`]).
     Finished,

@@ -1,7 +1,7 @@
 //! What the kernel's programs write, read back from any bytes: for `sluice-fuzz-targets` and nobody else.
 
 use crate::abi::{self, Event, Stat, VisitedSocket};
-use crate::datapath::SocketEvent;
+use crate::datapath::{SocketEvent, SocketEventKind};
 use crate::table::Table;
 
 /// Bytes of a record of the ring buffer, and of a line of an iterator.
@@ -16,7 +16,7 @@ pub fn events(bytes: &[u8], rows: u32, owner: impl Fn(u32) -> Option<u32>) -> (V
     }
     for index in 0..rows {
         let stat = owner(index).map(|generation| Stat { generation, ..Stat::default() });
-        table.rescan(index, stat.as_ref().map(|stat| (stat, true)), &mut heard);
+        table.rescan(index, stat.as_ref().map(|stat| (stat, true)), SocketEventKind::Released, &mut heard);
     }
     (heard, table.live())
 }

@@ -7,7 +7,7 @@ use sluice_schedule::event::Allowance;
 use sluice_schedule::{Bytes, Nanos, Rate};
 
 use crate::abi::{Counters, Ctl, NOT_OURS, STAT_LOSS_GUARD, Stat};
-use crate::datapath::{Datapath, FlowStats, NotTaken, Row, Sequence, SocketEvent, Taking, Tier, Wanted};
+use crate::datapath::{Datapath, FlowStats, NotTaken, Row, Sequence, SocketEvent, SocketEventKind, Taking, Tier, Wanted};
 use crate::grip::{Descriptors, Hands, MAX_WANTED};
 use crate::mapping::{Command, Mapping, Owner};
 use crate::options::Error;
@@ -123,12 +123,22 @@ impl Kernel {
         wanted.iter().map(taking).collect()
     }
 
-    fn rescan(&mut self, out: &mut Vec<SocketEvent>) {
+    /// Takes the records that the ring buffer has.
+    fn take_records(&mut self, out: &mut Vec<SocketEvent>) {
+        for _ in 0..MAX_EVENTS {
+            let Some(event) = self.ring.next() else { break };
+            let owner = self.stat.owner(event.index).map(|owner| owner.generation);
+            out.extend(self.table.event(&event, owner));
+        }
+    }
+
+    /// Finds what no record told. `went`: what is said of owners that are not there any more.
+    fn rescan(&mut self, went: SocketEventKind, out: &mut Vec<SocketEvent>) {
         for index in 0..self.stat.rows() {
             let owner = self.stat.owner(index);
             let stat = owner.and_then(|_| self.stat.read(index));
             let live = owner.is_some_and(|owner| owner.live);
-            self.table.rescan(index, stat.as_ref().map(|s| (s, live)), out);
+            self.table.rescan(index, stat.as_ref().map(|s| (s, live)), went, out);
         }
     }
 
@@ -144,7 +154,12 @@ impl Kernel {
         }
         match self.hands.reclaim() {
             Ok(0) => {}
-            Ok(_) => self.rescan(out),
+            Ok(_) => {
+                // Who went by itself meanwhile has told how.
+                self.take_records(out);
+                // One that has been silent for so long is as good as closed: whoever asked for it again would give it a row.
+                self.rescan(SocketEventKind::Closed, out);
+            }
             Err(error) => tracing::debug!(event = "not-reclaimed", %error, "rows of silent flows stay theirs"),
         }
     }
@@ -176,14 +191,13 @@ impl Datapath for Kernel {
 
     fn events(&mut self, out: &mut Vec<SocketEvent>) {
         let lost = self.counters.get().events_lost;
+        // What the buffer still has says how a socket went; rows do not.
+        self.take_records(out);
         if self.rescan || lost != self.events_lost {
             (self.rescan, self.events_lost) = (false, lost);
-            self.rescan(out);
-        }
-        for _ in 0..MAX_EVENTS {
-            let Some(event) = self.ring.next() else { break };
-            let owner = self.stat.owner(event.index).map(|owner| owner.generation);
-            out.extend(self.table.event(&event, owner));
+            // It expired, was given back or closed. As given back it is asked for again, and one that is closed is then seen to be;
+            // as closed, one that goes on under plain TCP would be lost for good where nothing but its bytes say whose it is.
+            self.rescan(SocketEventKind::Released, out);
         }
         self.reclaim(out);
     }

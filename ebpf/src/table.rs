@@ -61,14 +61,21 @@ impl Table {
         }
     }
 
-    /// Compares one row with what is known of it and says what was missed: at most a close and an opening.
-    pub(crate) fn rescan(&mut self, index: u32, stat: Option<(&Stat, bool)>, out: &mut Vec<SocketEvent>) {
+    /// Compares one row with what is known of it and says what was missed: at most that its owner went, and an opening. A row
+    /// does not tell how its owner went, so `went` is what is said of that.
+    pub(crate) fn rescan(
+        &mut self,
+        index: u32,
+        stat: Option<(&Stat, bool)>,
+        went: SocketEventKind,
+        out: &mut Vec<SocketEvent>,
+    ) {
         let Some(known) = self.rows.get_mut(index as usize) else { return };
         let now = stat.filter(|(_, live)| *live).map(|(stat, _)| stat);
         if let Some(old) = *known
             && now.is_none_or(|stat| stat.generation != old.generation)
         {
-            out.push(SocketEvent { kind: SocketEventKind::Closed, ..old.event });
+            out.push(SocketEvent { kind: went, ..old.event });
             *known = None;
             self.live = self.live.saturating_sub(1);
         }
@@ -134,17 +141,39 @@ mod tests {
         let mut out = Vec::new();
         table.event(&event(1, 0, 1), Some(1));
         let stat = Stat { generation: 3, cookie: 7, ..Stat::default() };
-        table.rescan(0, Some((&stat, true)), &mut out);
+        table.rescan(0, Some((&stat, true)), SocketEventKind::Released, &mut out);
         let kinds: Vec<_> = out.iter().map(|e| (e.kind, e.row.generation, e.cookie)).collect();
-        assert_eq!(kinds, [(SocketEventKind::Closed, 1, 9), (SocketEventKind::Opened, 3, 7)]);
+        assert_eq!(kinds, [(SocketEventKind::Released, 1, 9), (SocketEventKind::Opened, 3, 7)]);
         // Records that were still in the buffer say nothing new.
         assert!(table.event(&event(1, 0, 2), Some(3)).is_none());
         assert!(table.event(&event(2, 0, 2), Some(3)).is_none());
         assert!(table.event(&event(1, 0, 3), Some(3)).is_none());
         out.clear();
-        table.rescan(0, Some((&stat, false)), &mut out);
+        table.rescan(0, Some((&stat, false)), SocketEventKind::Released, &mut out);
         assert_eq!(out.len(), 1);
         assert_eq!(table.live(), 0);
+    }
+
+    #[test]
+    fn who_went_unheard_is_told_once_and_as_the_caller_says() {
+        for went in [SocketEventKind::Released, SocketEventKind::Closed] {
+            let mut table = Table::new(1);
+            let mut out = Vec::new();
+            table.event(&event(1, 0, 1), Some(1));
+            // The row as its owner left it: the generation has moved on, and nobody has it.
+            let stat = Stat { generation: 2, cookie: 9, ..Stat::default() };
+            table.rescan(0, Some((&stat, false)), went, &mut out);
+            table.rescan(0, Some((&stat, false)), went, &mut out);
+            let told: Vec<_> = out.iter().map(|e| (e.kind, e.row.generation, e.cookie)).collect();
+            assert_eq!(told, [(went, 1, 9)]);
+            assert_eq!(table.live(), 0);
+            // It has a row again: the same socket, with another generation.
+            let stat = Stat { generation: 3, ..stat };
+            out.clear();
+            table.rescan(0, Some((&stat, true)), went, &mut out);
+            let told: Vec<_> = out.iter().map(|e| (e.kind, e.row.generation, e.cookie)).collect();
+            assert_eq!(told, [(SocketEventKind::Opened, 3, 9)]);
+        }
     }
 
     #[test]

@@ -70,8 +70,8 @@ pub struct Host {
     renewed: Option<orders::Renewal>,
     /// What plans depend on and has happened since the last one.
     news: Change,
-    /// A flow came, went or took another path: jobs may use other links.
-    paths_changed: bool,
+    /// Whether it is known which links jobs use, and what else was seen of all flows then.
+    layout: scene::Layout,
     /// When the first ends of the other hosts' promises that the last plan counted, or of the own flows in an order, on the
     /// cluster's clock.
     due: Option<Nanos>,
@@ -175,7 +175,7 @@ impl Host {
             arrivals: 0,
             renewed: None,
             news: Change::Large,
-            paths_changed: true,
+            layout: scene::Layout::default(),
             due: None,
             scene: Scene::default(),
             flow_in_scene: Vec::new(),
@@ -244,8 +244,8 @@ impl Host {
         let turned = self.look_at_turns(now);
         // Bytes that were delivered as planned are no reason for another plan, unless other flows are fed by them.
         let due = self.due.is_some_and(|due| due <= now.wall);
-        let fed = self.policy.follows_predecessors() || self.is_fed();
-        self.news.note(Change::large_if(turned || aged || ranked || taken || renew || due || fed));
+        let large = turned || aged || ranked || taken || renew || due || self.is_fed();
+        self.news.note(Change::large_if(large));
         let news = self.news > Change::None;
         if news && (renew || self.config.events) {
             self.draw_scene(now);
@@ -335,7 +335,7 @@ impl Host {
     }
 
     fn rearranged(&mut self) {
-        self.paths_changed = true;
+        self.layout.stale = true;
         self.announcer.rearranged();
     }
 

@@ -131,13 +131,14 @@ impl Core {
     fn account_flows(&mut self, now: Now, slot: Nanos, trigger: Trigger, timeline: &mut Timeline) {
         // Of managed flows, and of others.
         let (mut acked, mut retransmitted) = ([0_u64; 2], [0_u64; 2]);
+        let enforces = self.enforces();
         for status in self.host.flows() {
             let Some(socket) = self.monitor.sockets.of_flow(status.spec.flow) else { continue };
             let delivered = socket.moved_in_slot;
             if let Some(job) = self.monitor.jobs.get_mut(&status.spec.job) {
                 job.acked = job.acked.plus(delivered);
             }
-            let managed = self.enforces() && self.row(status.spec.flow).is_some();
+            let managed = enforces && socket.row.is_some() && self.may_order(socket);
             acked[usize::from(!managed)] += delivered.0;
             retransmitted[usize::from(!managed)] += socket.retransmitted_in_slot;
             let active = status.demand > status.delivered;

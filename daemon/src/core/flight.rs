@@ -155,10 +155,13 @@ impl Core {
         let statuses = self.host.links().map(|status| (status.link, status)).collect::<BTreeMap<_, _>>();
         let enforces = self.enforces();
         for status in self.host.flows() {
+            if told.seen.flows.len() >= MAX_FLOWS {
+                break;
+            }
             let Some(socket) = self.monitor.sockets.of_flow(status.spec.flow) else { continue };
             let Some(job) = places.jobs.get(&status.spec.job).copied() else { continue };
             let active = status.demand > status.delivered || socket.moved_in_slot > Bytes::ZERO;
-            if !active || told.seen.flows.len() >= MAX_FLOWS {
+            if !active {
                 continue;
             }
             let mut path = Vec::new();

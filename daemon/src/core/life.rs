@@ -164,8 +164,8 @@ impl Core {
         let expires = mono.plus(Nanos::from_millis(self.config.enforce.coast_ms));
         let (mut rows, mut flows): (Vec<Row>, Vec<Coasting>) = Default::default();
         for status in self.host.flows() {
-            let Some(row) = self.row(status.spec.flow) else { continue };
-            let Some(socket) = self.monitor.sockets.of_flow(status.spec.flow) else { continue };
+            let Some(socket) = self.ordered_socket(status.spec.flow) else { continue };
+            let Some(row) = socket.row else { continue };
             let (local, remote) = (socket.tuple.local_ip(), socket.tuple.remote_ip());
             let link = self.monitor.fabric.link_between(local, remote).unwrap_or(0);
             rows.push(row);

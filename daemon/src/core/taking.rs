@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use sluice_ebpf::{NotTaken, Taking, Tier, Wanted};
+use sluice_ebpf::{NotTaken, Row, Taking, Tier, Wanted};
 use sluice_schedule::event::Allowance;
 use sluice_schedule::{FlowId, Nanos, Now, Rate};
 
@@ -19,6 +19,22 @@ const SPREAD_PART: u64 = 6;
 const SPREAD_STEPS: u32 = 16;
 
 impl Core {
+    /// The socket of a flow, if it may be ordered.
+    pub(super) fn ordered_socket(&self, flow: FlowId) -> Option<&Socket> {
+        self.monitor.sockets.of_flow(flow).filter(|socket| self.may_order(socket))
+    }
+
+    /// May the flow of this socket be ordered?
+    pub(super) fn may_order(&self, socket: &Socket) -> bool {
+        let spared = socket.told.as_ref().is_some_and(|spec| self.is_spared(spec.job));
+        !spared && !self.released.contains(&socket.flow)
+    }
+
+    /// The row of a flow, if it may be ordered.
+    pub(super) fn row(&self, flow: FlowId) -> Option<Row> {
+        self.ordered_socket(flow)?.row
+    }
+
     /// Says a rate to the kernel: to the socket's row, or with the wish to capture it.
     pub(super) fn order(&mut self, now: Now, flow: FlowId, rate: Rate, surplus: Option<Allowance>) {
         let life = self.config.order_life();

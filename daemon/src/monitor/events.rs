@@ -1,6 +1,8 @@
 //! What the data path tells of sockets, and how soon that wants a look.
 
-use sluice_ebpf::SocketEvent;
+use std::net::{Ipv6Addr, SocketAddrV6};
+
+use sluice_ebpf::{Datapath, SocketEvent, SocketEventKind};
 use sluice_schedule::{Event, Now};
 
 use super::Monitor;
@@ -19,12 +21,22 @@ pub enum Haste {
 }
 
 impl Monitor {
+    /// Reads what the kernel measured; rows that have another owner by now are their sockets' no more.
+    pub(super) fn read_measurements(&mut self, now: Now, datapath: &dyn Datapath, out: &mut Vec<Event>) {
+        let nowhere = SocketAddrV6::new(Ipv6Addr::UNSPECIFIED, 0, 0, 0);
+        for row in self.sockets.measure(datapath) {
+            let kind = SocketEventKind::Expired;
+            let gone = SocketEvent { kind, row, cookie: 0, local: nowhere, remote: nowhere, uid: 0, netns: 0 };
+            self.socket_event(now, &gone, out);
+        }
+    }
+
     /// Takes an event of the data path in; says how soon it wants a look.
     pub fn socket_event(&mut self, now: Now, event: &SocketEvent, out: &mut Vec<Event>) -> Haste {
         match self.sockets.event(now.mono, self.fabric.host, event) {
             Noted::Appeared(_) => {
                 self.crowd.socket_came();
-                self.rematch = true;
+                self.matching.stirred = true;
             }
             Noted::Woke(process) => match process.and_then(|key| self.processes.get_mut(&key)) {
                 Some(process) => {
@@ -42,13 +54,13 @@ impl Monitor {
                 if let Some(key) = process {
                     self.lost(key, &tuple, out);
                 }
-                self.rematch = true;
+                self.matching.stirred = true;
             }
             Noted::Guarded(told) => {
                 out.extend(told.map(Event::FlowClosed));
-                self.rematch = true;
+                self.matching.stirred = true;
             }
-            Noted::Released => self.rematch = true,
+            Noted::Released => self.matching.stirred = true,
             Noted::Nothing => return Haste::None,
         }
         Haste::Much

@@ -95,9 +95,10 @@ impl Monitor {
     /// A connection is gone; a process without a page is known by its connections only.
     pub(super) fn lost(&mut self, key: ProcessKey, tuple: &Tuple, out: &mut Vec<Event>) {
         let Some(process) = self.processes.get_mut(&key) else { return };
-        process.claims.drop(tuple);
+        // How its job talks may be seen otherwise without it.
+        self.rematch |= process.claims.drop(tuple);
+        self.matching.stirred = true;
         let place = Place { netns: process.netns, tuple: *tuple };
-        self.rematch = true;
         if let Some(cookie) = self.sockets.at(place).map(|socket| socket.cookie) {
             out.extend(self.sockets.forget(cookie).map(Event::FlowClosed));
         }

@@ -39,8 +39,9 @@ impl Claims {
             None => {}
         }
     }
-    pub fn drop(&mut self, tuple: &Tuple) {
-        self.0.remove(tuple);
+    /// Leaves one out; true if it was there.
+    pub fn drop(&mut self, tuple: &Tuple) -> bool {
+        self.0.remove(tuple).is_some()
     }
     pub fn iter(&self) -> impl Iterator<Item = &Claim> {
         self.0.values()
@@ -134,7 +135,7 @@ mod tests {
             many.take(Claim { tuple, sends: true, receives: false });
         }
         assert_eq!(many.iter().filter(|claim| claim.sends).count(), MAX_CLAIMS);
-        many.drop(&Tuple::of(at(0, 0), at(1, 5000)));
+        assert!(many.drop(&Tuple::of(at(0, 0), at(1, 5000))) && !many.drop(&Tuple::of(at(0, 0), at(1, 5000))));
         assert_eq!(many.iter().count(), MAX_CLAIMS - 1);
     }
 }

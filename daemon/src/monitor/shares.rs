@@ -32,7 +32,7 @@ impl Tenant {
 }
 
 /// Who has how many places of one table.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shares {
     /// By user, then by cgroup; none is 0.
     users: BTreeMap<u32, BTreeMap<u64, usize>>,

@@ -1,22 +1,24 @@
 //! The sockets of jobs: whose they are, the row that the data path has for each, and what the kernel measured of them. A
 //! socket that runs under its own congestion control has no row, and nothing is measured of it.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+mod counts;
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use foldhash::HashMap;
 use sluice_ebpf::{Datapath, FlowStats, NotTaken, Row, SocketEvent, SocketEventKind, Taking};
-use sluice_schedule::{Bytes, FlowId, FlowProgress, FlowSpec, HostId, Nanos, Rate};
+use sluice_schedule::{Bytes, FlowId, FlowProgress, FlowSpec, HostId, Nanos};
 
 use super::ProcessKey;
 use super::shares::Tenant;
 use super::tuple::{NetNs, Place, Tuple};
 
-/// A rate sample older than this says nothing of the present.
-const STALE_SAMPLE: Nanos = Nanos::from_millis(120);
-
 /// A socket that refuses to be managed is asked again after this long, twice as long after each time, ...
 const ASK_AGAIN: Nanos = Nanos::from_millis(5_000);
 /// ... and at most this.
 const ASK_RARELY: Nanos = Nanos::from_millis(320_000);
+/// To look one up costs about as much as to pass so many on a walk: a process that has more than this part of all has all walked.
+const PASSED: usize = 8;
 /// So long the kernel may take to say which row a captured socket has.
 const ROW_COMES: Nanos = Nanos::from_millis(1_000);
 
@@ -41,6 +43,8 @@ pub struct Socket {
     pub flow: FlowId,
     /// The process that uses it, once that is known: [`Sockets::claim`].
     process: Option<ProcessKey>,
+    /// The last matching in which a process named it, by its number.
+    pub claimed: u64,
     /// Whose places it takes.
     pub tenant: Tenant,
     /// It found no place among the flows of all.
@@ -85,7 +89,7 @@ pub struct Known {
     pub pid: u32,
 }
 
-/// All of them, by cookie.
+/// All of them, by cookie. What is found by a hash is only looked up: whatever goes over sockets goes by their cookies.
 #[derive(Debug, Default)]
 pub struct Sockets {
     all: BTreeMap<u64, Socket>,
@@ -94,6 +98,8 @@ pub struct Sockets {
     flows: HashMap<FlowId, u64>,
     /// Those of each process, by cookie: every look asks each process for its own, and there may be hundreds of both.
     of_process: HashMap<ProcessKey, BTreeSet<u64>>,
+    /// Sockets that came, went, lost their row or got one since the last matching, by cookie and place.
+    touched: Vec<(u64, Place)>,
     /// The network namespace of the host.
     own: NetNs,
 }
@@ -117,97 +123,6 @@ pub enum Noted {
         tuple: Tuple,
     },
     Nothing,
-}
-
-impl Socket {
-    /// Should it be captured now? A flow that the brain knows and that the kernel holds to nothing.
-    pub fn is_wanted(&self, now: Nanos) -> bool {
-        self.row.is_none() && self.told.is_some() && self.pid > 0 && now >= self.plain_until.max(self.row_comes)
-    }
-    pub fn place(&self) -> Place {
-        Place { netns: self.netns, tuple: self.tuple }
-    }
-    /// The process that uses it, once that is known.
-    pub fn process(&self) -> Option<ProcessKey> {
-        self.process
-    }
-    /// Acknowledged since the round began.
-    pub fn delivered(&self) -> Bytes {
-        self.stats.acked.minus(self.base)
-    }
-    pub fn rate(&self, now: Nanos) -> Rate {
-        if now.minus(self.stats.updated) > STALE_SAMPLE { Rate::ZERO } else { self.stats.delivery_rate }
-    }
-    /// A round begins. What the last one left in the send buffer is none of it, even if that is still on its way: else
-    /// so many bytes of this round would count as delivered before they are, and the flow be thought done too early.
-    pub fn begin(&mut self, demand: Bytes) {
-        self.base = self.next_base;
-        self.demand = demand;
-    }
-    /// The round is over; what is still queued belongs to it.
-    pub fn end(&mut self) {
-        self.last_round = self.stats.acked.plus(self.stats.queued).minus(self.base);
-        self.rounds += 1;
-        self.demand = self.last_round;
-        self.next_base = self.stats.acked.plus(self.stats.queued);
-    }
-    /// The round is over, and all that is queued belongs to the next one.
-    pub fn end_exactly(&mut self) {
-        self.last_round = self.delivered();
-        self.rounds += 1;
-        self.demand = self.last_round;
-        self.next_base = self.stats.acked;
-    }
-    /// Acknowledged since the last call.
-    pub fn take_moved(&mut self) -> Bytes {
-        let before = std::mem::replace(&mut self.counted, self.stats.acked);
-        self.stats.acked.minus(before)
-    }
-    /// Between rounds: stray bytes belong to no round.
-    pub fn idle(&mut self) {
-        self.next_base = self.next_base.max(self.stats.acked);
-    }
-    /// The end of the round, or of the plan's flow that it is at, as bytes acknowledged, if the kernel has not been asked
-    /// to tell of it.
-    pub fn take_mark(&mut self) -> Option<Bytes> {
-        let term = self.told.as_ref().and_then(|spec| spec.terms.at(self.delivered()));
-        let end = term.map(|term| term.end).filter(|end| *end > self.delivered());
-        let mark = self.base.plus(end.unwrap_or(Bytes(u64::MAX)).min(self.demand));
-        let fresh = self.demand > Bytes::ZERO && mark > self.stats.acked && mark != self.marked;
-        fresh.then(|| {
-            self.marked = mark;
-            mark
-        })
-    }
-    /// Payload sent again in the last slot.
-    pub fn sent_again_in_slot(&self) -> Bytes {
-        Bytes(self.stats.segment.0.saturating_mul(self.retransmitted_in_slot))
-    }
-    pub fn slot_edge(&mut self) {
-        self.moved_in_slot = self.stats.acked.minus(self.slot_acked);
-        self.slot_acked = self.stats.acked;
-        self.retransmitted_in_slot = self.stats.retransmitted.saturating_sub(self.slot_retransmitted);
-        self.slot_retransmitted = self.stats.retransmitted;
-    }
-    /// What the brain should hear, if that changed.
-    pub fn progress(&mut self, now: Nanos) -> Option<FlowProgress> {
-        self.told.as_ref()?;
-        let progress = FlowProgress {
-            flow: self.flow,
-            delivered: self.delivered(),
-            rate: self.rate(now),
-            queued: self.stats.queued,
-            rtt: self.stats.rtt_min,
-        };
-        (self.reported != Some(progress)).then(|| {
-            self.reported = Some(progress);
-            progress
-        })
-    }
-    /// Forget what was reported, so that the next report is made whatever it is.
-    pub fn report_again(&mut self) {
-        self.reported = None;
-    }
 }
 
 impl Sockets {
@@ -243,11 +158,13 @@ impl Sockets {
                 socket.row = None;
                 socket.plain_until = now.plus(ASK_AGAIN);
                 let told = socket.told.take().map(|spec| spec.flow);
+                self.touched.push((cookie, socket.place()));
                 self.rows.remove(&event.row.index);
                 Noted::Guarded(told)
             }
             SocketEventKind::Expired | SocketEventKind::Released => {
                 socket.row = None;
+                self.touched.push((cookie, socket.place()));
                 self.rows.remove(&event.row.index);
                 Noted::Released
             }
@@ -263,12 +180,14 @@ impl Sockets {
             let cookie = old.cookie;
             if let Some(old) = self.all.get_mut(&cookie) {
                 old.row = None;
+                self.touched.push((cookie, old.place()));
             }
         }
         let place = Place { netns: NetNs(event.netns), tuple: Tuple::of_v6(event.local, event.remote) };
         self.know(now, own, Known { cookie: event.cookie, place, uid: event.uid, pid: 0 });
         if let Some(socket) = self.all.get_mut(&event.cookie) {
             (socket.row, socket.measured) = (Some(event.row), false);
+            self.touched.push((event.cookie, socket.place()));
             (socket.refusal, socket.plain_until, socket.row_comes) = (Nanos::ZERO, Nanos::ZERO, Nanos::ZERO);
         }
         self.rows.insert(event.row.index, event.cookie);
@@ -291,8 +210,10 @@ impl Sockets {
         // Two namespaces may have the same addresses. That of the host is the one that the network knows; of others it is the
         // first, so that nobody takes a flow away from who has it.
         if netns == self.own || !self.flows.contains_key(&flow) {
-            self.flows.insert(flow, cookie);
+            let before = self.flows.insert(flow, cookie).and_then(|other| self.all.get(&other));
+            self.touched.extend(before.map(|other| (other.cookie, other.place())));
         }
+        self.touched.push((cookie, known.place));
         self.all.insert(cookie, Socket { cookie, netns, tuple, uid, pid, flow, since: now, ..Socket::default() });
     }
 
@@ -301,6 +222,7 @@ impl Sockets {
         self.claim(cookie, None);
         let socket = self.all.remove(&cookie)?;
         let place = socket.place();
+        self.touched.push((cookie, place));
         // A later one may have the same addresses.
         if self.places.get(&place) == Some(&cookie) {
             self.places.remove(&place);
@@ -314,12 +236,13 @@ impl Sockets {
         socket.told.map(|spec| spec.flow)
     }
 
-    /// Takes a flow of this tenant from the brain: one that rests, of those the one that came last. Gives it.
-    pub fn give_up(&mut self, tenant: Tenant) -> Option<FlowId> {
+    /// Takes a flow of this tenant from the brain: one that rests, of those the one that came last. Gives it, and where it is.
+    pub fn give_up(&mut self, tenant: Tenant) -> Option<(FlowId, Place)> {
         let theirs = self.all.values_mut().filter(|socket| socket.told.is_some() && socket.tenant == tenant);
         let socket = theirs.max_by_key(|socket| (socket.moved_in_slot == Bytes::ZERO, socket.since))?;
         socket.crowded_out = true;
-        socket.told.take().map(|spec| spec.flow)
+        let place = socket.place();
+        socket.told.take().map(|spec| (spec.flow, place))
     }
 
     /// Forgets the connections without a row that no process claims.
@@ -345,6 +268,7 @@ impl Sockets {
                 socket.refusal = if socket.refusal == Nanos::ZERO { ASK_AGAIN } else { socket.refusal.times(2) };
                 socket.refusal = socket.refusal.min(ASK_RARELY);
                 socket.plain_until = now.plus(socket.refusal);
+                self.touched.push((taking.cookie, socket.place()));
                 socket.told.take().map(|spec| spec.flow)
             }
         }
@@ -378,6 +302,15 @@ impl Sockets {
     pub fn at_mut(&mut self, place: Place) -> Option<&mut Socket> {
         self.all.get_mut(self.places.get(&place)?)
     }
+    /// The one that the kernel knows by this cookie, to change it.
+    pub fn get_mut(&mut self, cookie: u64) -> Option<&mut Socket> {
+        self.all.get_mut(&cookie)
+    }
+    /// Those that came, went, lost their row or got one since the last call, by cookie, with their places: one may be there
+    /// several times, and need not exist any more.
+    pub fn take_touched(&mut self) -> Vec<(u64, Place)> {
+        std::mem::take(&mut self.touched)
+    }
     /// The namespace that a socket is in.
     pub fn netns_of(&self, cookie: u64) -> Option<NetNs> {
         self.all.get(&cookie).map(|socket| socket.netns)
@@ -403,12 +336,20 @@ impl Sockets {
     }
     /// Those of one process.
     pub fn of(&self, process: ProcessKey) -> impl Iterator<Item = &Socket> {
-        let cookies = self.of_process.get(&process).into_iter().flatten();
-        cookies.filter_map(|cookie| self.all.get(cookie))
+        let theirs = self.of_process.get(&process);
+        let walks = theirs.is_some_and(|theirs| theirs.len() * PASSED >= self.all.len());
+        let walked = walks.then(|| self.all.values().filter(move |socket| socket.process == Some(process)));
+        let cookies = theirs.filter(|_| !walks).into_iter().flatten();
+        walked.into_iter().flatten().chain(cookies.filter_map(|cookie| self.all.get(cookie)))
     }
     /// Changes those of one process.
     pub fn each_of(&mut self, process: ProcessKey, mut change: impl FnMut(&mut Socket)) {
-        for cookie in self.of_process.get(&process).into_iter().flatten() {
+        let Some(theirs) = self.of_process.get(&process) else { return };
+        if theirs.len() * PASSED >= self.all.len() {
+            self.all.values_mut().filter(|socket| socket.process == Some(process)).for_each(change);
+            return;
+        }
+        for cookie in theirs {
             if let Some(socket) = self.all.get_mut(cookie) {
                 change(socket);
             }

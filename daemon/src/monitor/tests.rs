@@ -366,4 +366,5 @@ fn hostile_pages_are_survived() {
 
 mod crowd;
 mod following;
+mod matching;
 mod redraw;

@@ -35,9 +35,12 @@ impl Host {
         }
     }
 
-    /// Has a flow something to send that others feed? What it can use then changes with every byte.
+    /// Does the policy follow what feeds flows, or has a flow something to send that others feed? What it can use then changes
+    /// with every byte.
     pub(super) fn is_fed(&self) -> bool {
-        self.config.chunk_lead && self.flows.values().any(|flow| !flow.spec.preds.is_empty() && flow.sends())
+        let fed = |flow: &Flow| !flow.spec.preds.is_empty() && flow.sends();
+        let heeded = self.config.chunk_lead && self.layout.fed;
+        self.policy.follows_predecessors() || heeded && self.flows.values().any(fed)
     }
 
     /// The most that a flow can use without being further ahead of what feeds it than its lead;

@@ -80,6 +80,9 @@ impl Host {
 
     /// Flows without demand share what their own egress has left, so that a round need not wait for its first order.
     pub(super) fn order_idle_flows(&mut self) {
+        if self.scene.flows.len() == self.flows.len() {
+            return; // Each of them was planned for: none is without demand.
+        }
         let mut left: Vec<(usize, Rate, u64)> = Vec::new();
         for (index, usable) in self.links.own_usable() {
             let active = self.flows.values().filter(|f| f.path.contains(&index));

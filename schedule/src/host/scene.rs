@@ -20,6 +20,17 @@ const ENDS_TOGETHER: Nanos = Nanos(500_000);
 /// late against that.
 const BRIEF_SLOTS: u64 = 2;
 
+/// What was seen of all flows when the links of their jobs were laid out.
+#[derive(Debug, Default)]
+pub(super) struct Layout {
+    /// A flow came, went or has other facts since: jobs may use other links.
+    pub stale: bool,
+    /// Others feed some flow.
+    pub fed: bool,
+    /// A plan has terms for some flow.
+    planned: bool,
+}
+
 /// A flow with demand and its place in the order of rounds.
 struct Ranked<'a> {
     rank: Rank,
@@ -34,7 +45,7 @@ impl Host {
     /// Recomputes every job's key and promotion from demands, progress and views; true if any place has changed.
     pub(super) fn rank_jobs(&mut self, now: Now) -> bool {
         let mut moved = false;
-        if std::mem::take(&mut self.paths_changed) {
+        if self.layout.stale {
             self.lay_out_work();
         }
         let cleared = |work: &mut Work| (work.left, work.whole) = (Bytes::ZERO, Bytes::ZERO);
@@ -71,8 +82,11 @@ impl Host {
     /// Finds the links of each job, and for each flow their places among them.
     fn lay_out_work(&mut self) {
         let mut links: Vec<(JobId, usize)> = Vec::new();
+        self.layout = Layout::default();
         for flow in self.flows.values() {
             links.extend(flow.path.iter().map(|link| (flow.spec.job, *link)));
+            self.layout.fed |= !flow.spec.preds.is_empty();
+            self.layout.planned |= !flow.spec.terms.terms.is_empty();
         }
         links.sort_unstable();
         links.dedup();
@@ -282,6 +296,9 @@ impl Host {
 
     /// Looks whose turn has come; true if that is another than before.
     pub(super) fn look_at_turns(&mut self, now: Now) -> bool {
+        if !self.layout.planned {
+            return false;
+        }
         let turn = |flow: &Flow| {
             let term = flow.term().filter(|_| flow.sends())?;
             let ready = self.is_ready(now, flow, term);

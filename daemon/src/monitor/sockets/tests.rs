@@ -31,6 +31,29 @@ fn a_process_has_the_sockets_that_it_claimed_and_no_others() {
 }
 
 #[test]
+fn few_are_looked_up_and_many_walked_to_in_one_order() {
+    let mut sockets = Sockets::default();
+    for cookie in (1..=200_u16).rev() {
+        let place = Place { netns: NetNs(1), tuple: Tuple::of(at(0, cookie), at(1, 5000)) };
+        sockets.know(Nanos::ZERO, HostId(0), Known { cookie: cookie.into(), place, uid: 0, pid: 7 });
+        // One of a hundred, one of ten, and nearly all.
+        let process = if cookie % 100 == 0 { 1 } else { 2 + u32::from(cookie % 10 > 0) };
+        sockets.claim(cookie.into(), Some(ProcessKey::Pid(process)));
+    }
+    for (process, count) in [(1, 2), (2, 18), (3, 180), (4, 0)] {
+        let key = ProcessKey::Pid(process);
+        let mut changed = Vec::new();
+        sockets.each_of(key, |socket| changed.push(socket.cookie));
+        let theirs: Vec<u64> = sockets.of(key).map(|socket| socket.cookie).collect();
+        let all = sockets.iter().filter(|socket| socket.process() == Some(key));
+        assert_eq!((&changed, theirs.len()), (&theirs, count), "{process}");
+        assert_eq!(theirs, all.map(|socket| socket.cookie).collect::<Vec<_>>(), "{process}");
+    }
+    sockets.disown(ProcessKey::Pid(3));
+    assert_eq!(sockets.iter().filter(|socket| socket.process().is_some()).count(), 20);
+}
+
+#[test]
 fn the_kernel_is_asked_to_tell_of_the_end_of_every_flow_of_a_plan() {
     let term = |end| Term { end: Bytes(end), ..Term::default() };
     let terms = Terms { terms: vec![term(300), term(900)], ..Terms::default() };
