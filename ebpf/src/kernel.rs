@@ -7,7 +7,9 @@ use sluice_schedule::event::Allowance;
 use sluice_schedule::{Bytes, Nanos, Rate};
 
 use crate::abi::{Counters, Ctl, NOT_OURS, STAT_LOSS_GUARD, Stat};
-use crate::datapath::{Datapath, FlowStats, NotTaken, Row, Sequence, SocketEvent, SocketEventKind, Taking, Tier, Wanted};
+use crate::datapath::{
+    Datapath, FlowStats, NotTaken, Row, Sequence, SocketEvent, SocketEventKind, Taking, Tier, Wanted,
+};
 use crate::grip::{Descriptors, Hands, MAX_WANTED};
 use crate::mapping::{Command, Mapping, Owner};
 use crate::options::Error;
