@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use crate::shell::{Early, Step, have, output, root};
 use crate::{setup, ship};
 
-const HELP: &str = "\
+pub(crate) const HELP: &str = "\
 cargo xtask package [check [PART…] | boot] [--out DIR]
 
 Builds the Debian packages sluice, sluice-switch, sluice-plugins and sluice-testbed with cargo-deb, which it installs if it is
