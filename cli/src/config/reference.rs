@@ -16,7 +16,8 @@ for each file: `sluiced.toml(5)`, `sluice-switch.toml(5)`, `sluice-topology(5)`.
 /// What holds of both files of settings.
 pub const UNITS: &str = "\
 Units are in the names of keys, and a value is a bare number of that unit (`gbps` is 10^9 bit/s). Unknown keys are refused with the name
-that was probably meant. All mistakes of all files are told at once: `sluice config check FILE`.
+that was probably meant, and a key that is elsewhere in this version with its place (`E_MOVED`). All mistakes of all files are told at once:
+`sluice config check FILE`.
 ";
 
 /// What is read, when, and who tells what holds.
