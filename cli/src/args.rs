@@ -198,7 +198,7 @@ pub enum Cmd {
     ///
     /// Example: sluice concepts
     Concepts,
-    /// Manual pages of every command and of the two daemons
+    /// Manual pages of every command, of the two daemons, and of the files that operators write
     ///
     /// Example: sluice man /usr/share/man/man1
     Man(ManArgs),

@@ -2,7 +2,7 @@
 //! the reader and the judge are the daemon's own.
 
 pub mod args;
-mod reference;
+pub mod reference;
 mod show;
 
 use std::path::{Path, PathBuf};

@@ -15,11 +15,13 @@ mod surplus;
 mod traces;
 
 use std::path::Path;
+use std::sync::Arc;
 use std::thread;
 
 use serde::Serialize;
 use serde_json::json;
 use sluice_wire::snapshot::SCHEMA;
+use sluiced::config;
 
 use crate::client::Client;
 use crate::failure::Failure;
@@ -83,27 +85,31 @@ impl Check {
 }
 
 /// All groups of checks; each group runs in a thread of its own.
-fn groups(global: &Global, config: Option<&Path>) -> Vec<Box<dyn FnOnce() -> Vec<Check> + Send>> {
-    let (socket, config) = (global.socket.clone(), config.map(Path::to_owned));
+fn groups(global: &Global, file: Option<&Path>) -> Vec<Box<dyn FnOnce() -> Vec<Check> + Send>> {
+    let (socket, file) = (global.socket.clone(), file.map(Path::to_owned));
+    // Files that are wrong are told by a check of their own; the others then go by the defaults.
+    let loaded = Arc::new(config::load(file.as_deref(), true).unwrap_or_default());
+    let (links, clock, switches) = (loaded.clone(), loaded.config.max_clock_error(), loaded.clone());
     vec![
         Box::new(|| vec![kernel::btf(), kernel::capabilities(), kernel::bpffs(), kernel::sockets()]),
         Box::new(kernel::datapath),
         Box::new(|| vec![network::sysctls(), network::congestion_controls(), network::namespaces()]),
-        Box::new(|| {
-            let mut checks = network::interfaces();
+        Box::new(move || {
+            let mut checks = network::interfaces(&links);
             checks.push(rdma::rdma(Path::new(rdma::DEVICES)));
             checks
         }),
-        Box::new(|| vec![network::clock(), network::time_namespace()]),
+        Box::new(move || vec![network::clock(clock), network::time_namespace()]),
         Box::new(|| vec![realtime::realtime()]),
         Box::new(|| running::pins(Path::new("/sys/fs/bpf"))),
         Box::new(|| nccl::profiler(Path::new("/proc")).into_iter().chain(running::journal()).collect()),
-        Box::new(move || running::handshakes(config.as_deref())),
+        Box::new(move || running::handshakes(&switches)),
         Box::new(move || {
             let running = places::daemon(&socket);
             let answers = running.state == State::Ok;
-            let mut checks = vec![running, places::progress(), places::leftovers(answers), places::configuration()];
-            checks.extend(network::ports(answers));
+            let (pages, left) = (places::progress(&loaded.config.progress_dir()), places::leftovers(answers));
+            let mut checks = vec![running, pages, left, places::configuration(file.as_deref())];
+            checks.extend(network::ports(answers, &loaded));
             checks
         }),
     ]
@@ -219,16 +225,18 @@ mod tests {
 
     #[test]
     fn every_quick_check_ends_and_a_bad_one_has_a_fix() {
+        let loaded = config::Loaded::default();
         let mut checks = vec![kernel::btf(), kernel::capabilities(), kernel::bpffs(), network::sysctls()];
         checks.extend([
             network::congestion_controls(),
             network::namespaces(),
-            network::clock(),
+            network::clock(loaded.config.max_clock_error()),
             network::time_namespace(),
         ]);
-        checks.extend([places::progress(), places::leftovers(false), places::configuration()]);
-        checks.extend(network::ports(false));
-        checks.extend(network::interfaces());
+        let pages = loaded.config.progress_dir();
+        checks.extend([places::progress(&pages), places::leftovers(false), places::configuration(None)]);
+        checks.extend(network::ports(false, &loaded));
+        checks.extend(network::interfaces(&loaded));
         checks.push(realtime::realtime());
         checks.push(places::daemon(std::path::Path::new("/nonexistent.sock")));
         for check in checks {

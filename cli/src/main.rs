@@ -15,6 +15,8 @@ mod commands;
 mod concepts;
 mod config;
 mod doctor;
+#[cfg(all(test, feature = "lp", feature = "testbed"))]
+mod documented;
 mod failure;
 mod fleet;
 mod format;

@@ -1,4 +1,7 @@
-//! `sluice man`: a manual page for every command, and for the two daemons, made from the definitions that `--help` prints.
+//! `sluice man`: a manual page for every command, and for the two daemons, made from the definitions that `--help` prints; and
+//! one for each file that operators write.
+
+mod files;
 
 use std::path::{Path, PathBuf};
 
@@ -26,6 +29,9 @@ pub fn run(global: &Global, args: &ManArgs) -> Result<(), Failure> {
     write(&Args::command(), "sluice", "1", &args.dir, &mut pages)?;
     write(&sluiced::args::Arguments::command(), "sluiced", "8", &args.dir, &mut pages)?;
     write(&sluice_switch::args::Arguments::command(), "sluice-switch", "8", &args.dir, &mut pages)?;
+    for (file, text) in files::pages() {
+        put(&args.dir, file, text.as_bytes(), &mut pages)?;
+    }
     if global.quiet {
         return Ok(());
     }
@@ -43,13 +49,17 @@ fn write(command: &Command, name: &str, section: &str, dir: &Path, pages: &mut V
     let mut text = Vec::new();
     let man = Man::new(page).title(name.to_uppercase()).section(section.to_owned()).manual("Sluice");
     man.render(&mut text)?;
-    let file = format!("{name}.{section}");
-    let path = dir.join(&file);
-    std::fs::write(&path, text).map_err(|error| Failure::failed(format!("{}: {error}", path.display())))?;
-    pages.push(file);
+    put(dir, format!("{name}.{section}"), &text, pages)?;
     let below = command.get_subcommands().filter(|below| !below.is_hide_set() && below.get_name() != "help");
     for below in below {
         write(below, &format!("{name}-{}", below.get_name()), section, dir, pages)?;
     }
+    Ok(())
+}
+
+fn put(dir: &Path, file: String, text: &[u8], pages: &mut Vec<String>) -> Result<(), Failure> {
+    let path = dir.join(&file);
+    std::fs::write(&path, text).map_err(|error| Failure::failed(format!("{}: {error}", path.display())))?;
+    pages.push(file);
     Ok(())
 }

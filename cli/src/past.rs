@@ -9,7 +9,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use sluice_formats::{file, recording};
-use sluice_wire::snapshot::{Clock, Daemon, Flow, FlowState, Job, Label, Link, Mode, Snapshot};
+use sluice_wire::snapshot::{
+    Clock, Condition, ConditionCode, Daemon, Flow, FlowState, Job, Label, Link, Mode, Severity, Snapshot,
+};
 
 use crate::failure::Failure;
 
@@ -58,6 +60,18 @@ pub struct PastJob {
     pub rounds: Vec<Round>,
 }
 
+/// Something that was wrong for a while.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Held {
+    pub code: ConditionCode,
+    /// What it was about; empty: the host.
+    pub subject: String,
+    /// Slots after the first one of the file.
+    pub from: u64,
+    /// `None`: it still held at the file's end.
+    pub to: Option<u64>,
+}
+
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Load {
     pub scheduled_bps: u64,
@@ -82,6 +96,7 @@ pub struct Past {
     pub links: BTreeMap<String, BTreeMap<u64, Load>>,
     /// When the mode became which, in slots after the first.
     pub modes: Vec<(u64, Mode)>,
+    pub conditions: Vec<Held>,
 }
 
 impl Past {
@@ -142,12 +157,15 @@ impl Past {
             flows.push(self.flow(flow, run, at));
         }
         jobs.retain(|job| job.flows > 0 || job.round > 0);
+        let conditions = self.conditions(at);
+        let worst = conditions.iter().map(|condition| condition.severity).max();
         Snapshot {
             schema: sluice_wire::snapshot::SCHEMA,
             daemon: Daemon {
                 host: self.host.clone(),
                 version: self.version.clone(),
                 mode: self.mode(at),
+                state: worst.map(Severity::state).unwrap_or_default(),
                 uptime_ns: at.saturating_mul(self.slot_length_ns),
                 ready: true,
                 ..Daemon::default()
@@ -159,6 +177,7 @@ impl Past {
                 ..Clock::default()
             },
             links: self.links.iter().filter_map(|(name, loads)| self.link(name, loads, at)).collect(),
+            conditions,
             jobs,
             flows,
             ..Snapshot::default()
@@ -170,6 +189,16 @@ impl Past {
         let said = self.modes.iter().rev().find(|(from, _)| *from <= at).map(|(_, mode)| *mode);
         let ordered = || self.flows.iter().flat_map(|flow| &flow.runs).any(|run| run.ordered_bps.is_some());
         said.unwrap_or_else(|| if ordered() { Mode::Active } else { Mode::Observe })
+    }
+
+    /// Those that held in a slot, each with what the file knows of it.
+    fn conditions(&self, at: u64) -> Vec<Condition> {
+        let held = self.conditions.iter().filter(|held| held.from <= at && held.to.is_none_or(|to| at < to));
+        let told = |held: &Held| {
+            let sentence = if held.subject.is_empty() { held.code.cost() } else { held.subject.as_str() };
+            Condition::new(held.code, held.subject.clone(), sentence)
+        };
+        held.map(told).collect()
     }
 
     fn job(&self, job: &PastJob, at: u64) -> Job {

@@ -44,6 +44,8 @@ pub const E_FIT: Code = "E_FIT";
 pub const E_TRACE: Code = "E_TRACE";
 /// The testbed cannot run this scenario.
 pub const E_TESTBED: Code = "E_TESTBED";
+/// A key that is elsewhere, or another one, in this version.
+pub const E_MOVED: Code = "E_MOVED";
 /// Two keys disagree.
 pub const E_CONFLICT: Code = "E_CONFLICT";
 /// A file may not be read, or may be read by too many.

@@ -12,6 +12,7 @@ pub mod draw;
 mod file;
 pub mod r#gen;
 pub mod import;
+pub mod reference;
 
 pub use crate::json::{Nullable, Text, Version};
 pub use digest::sha256_hex;

@@ -3,6 +3,7 @@
 //! `sluice-experiment NAME` runs one. They need root, and take from ten seconds to two minutes.
 
 pub mod adversary;
+pub mod args;
 pub mod beside;
 pub mod capacity;
 pub mod cost;

@@ -1,6 +1,6 @@
 //! The timeline: what was ordered and delivered, slot by slot, in a ring in memory.
 //!
-//! 48 bytes per flow and slot and per link and slot, and events (rounds, modes). [`Timeline::chrome`]
+//! 48 bytes per flow and slot and per link and slot, and events (rounds, modes, conditions). [`Timeline::chrome`]
 //! writes Chrome's trace JSON (opens in Perfetto), [`Timeline::csv`] and [`Timeline::jsonl`] the plain records,
 //! [`Timeline::otlp`] rounds as OpenTelemetry spans;
 //! [`merge()`] puts the traces of several hosts on one axis by slot number, which needs no clock alignment.
@@ -12,7 +12,10 @@ mod otlp;
 mod plain;
 mod ring;
 
+use std::collections::BTreeMap;
+
 use sluice_schedule::policy::Why;
+use sluice_schedule::units::fnv1a64;
 use sluice_schedule::{Bytes, FlowId, JobId, LinkId, Nanos, Rate, Slot};
 
 pub use lanes::{Lane, Lanes};
@@ -20,7 +23,7 @@ pub use merge::{MergeError, merge};
 pub use otlp::Anchor;
 use ring::{Names, Ring};
 
-use crate::snapshot::{BenefitState, Label, Mode, words};
+use crate::snapshot::{BenefitState, ConditionCode, Label, Mode, words};
 
 words! {
     /// What made a decision.
@@ -99,6 +102,21 @@ pub enum EventKind {
     Mode(Mode),
     /// What is done with a job's flows, or with those of all jobs, changed to this.
     Benefit(Option<JobId>, BenefitState),
+    /// A condition began to hold.
+    ConditionBegan(ConditionCode, Subject),
+    /// A condition holds no longer.
+    ConditionEnded(ConditionCode, Subject),
+}
+
+/// The switch, link, job or file that a condition is about, or the host itself, by a hash of its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Subject(u64);
+
+impl Subject {
+    /// What is called so; empty: the host.
+    pub const fn of(name: &str) -> Subject {
+        Subject(fnv1a64(name.as_bytes()))
+    }
 }
 
 /// How much a timeline keeps.
@@ -137,6 +155,9 @@ pub struct Timeline {
     newest: Option<Slot>,
     job_names: Names<JobId>,
     link_names: Names<LinkId>,
+    /// Conditions that hold, each since the slot in which it began.
+    holding: BTreeMap<(ConditionCode, Subject), Slot>,
+    subject_names: Names<Subject>,
 }
 
 impl Timeline {
@@ -152,6 +173,8 @@ impl Timeline {
             newest: None,
             job_names: Names::default(),
             link_names: Names::default(),
+            holding: BTreeMap::new(),
+            subject_names: Names::default(),
         }
     }
 
@@ -181,6 +204,35 @@ impl Timeline {
     pub fn event(&mut self, record: EventRecord) {
         self.advance(record.slot);
         self.events.push(record);
+    }
+
+    /// Takes every condition that holds now, with what it is about: those that did not hold before have begun, and those that
+    /// are missing have ended.
+    pub fn conditions<'a>(
+        &mut self,
+        slot: Slot,
+        into_slot: Nanos,
+        holding: impl Iterator<Item = (ConditionCode, &'a str)>,
+    ) {
+        let names = &mut self.subject_names;
+        let named = |(code, name): (ConditionCode, &str)| {
+            let subject = Subject::of(name);
+            names.set(subject, name);
+            (code, subject)
+        };
+        let present: Vec<(ConditionCode, Subject)> = holding.map(named).collect();
+        let over: Vec<(ConditionCode, Subject)> =
+            self.holding.keys().filter(|known| !present.contains(known)).copied().collect();
+        for (code, subject) in over {
+            self.holding.remove(&(code, subject));
+            self.event(EventRecord { slot, into_slot, kind: EventKind::ConditionEnded(code, subject) });
+        }
+        let new: Vec<(ConditionCode, Subject)> =
+            present.into_iter().filter(|condition| !self.holding.contains_key(condition)).collect();
+        for (code, subject) in new {
+            self.holding.insert((code, subject), slot);
+            self.event(EventRecord { slot, into_slot, kind: EventKind::ConditionBegan(code, subject) });
+        }
     }
 
     /// The first slot of any record that passes the filter.

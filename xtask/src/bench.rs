@@ -7,7 +7,7 @@ use crate::scoreboard;
 use crate::setup;
 use crate::shell::{Early, Step, options, root, target_dir};
 
-const HELP: &str = "\
+pub(crate) const HELP: &str = "\
 cargo xtask bench [--micro | --testbed] [--list]
 cargo xtask bench --record AREA [--repeats N]
 cargo xtask bench --tables

@@ -10,7 +10,7 @@ use std::path::{Component, Path, PathBuf};
 use crate::pages::links;
 use crate::shell::{Early, Step, have, options, output, root, target_dir};
 
-const HELP: &str = "\
+pub(crate) const HELP: &str = "\
 cargo xtask book
 
 Builds target/book/index.html with mdBook from every page of the repository, and checks every link and anchor of it.

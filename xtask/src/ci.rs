@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::shell::{Early, Step, options};
 use crate::{setup, ship, supply, test};
 
-const HELP: &str = "\
+pub(crate) const HELP: &str = "\
 cargo xtask ci
 
 Format check, clippy with warnings as errors on all targets, documentation without warnings, what comes from elsewhere as

@@ -3,7 +3,7 @@
 use crate::setup;
 use crate::shell::{Early, Step, have, is_root, options, root, target_dir};
 
-const HELP: &str = "\
+pub(crate) const HELP: &str = "\
 cargo xtask demo
 
 Installs what is missing, builds sluiced, sluice-switch, sluice and sluice-job, makes six hosts and one switch out of

@@ -14,7 +14,7 @@ use crate::shell::{Early, Step, output, root};
 use run::Bound;
 use seen::Seen;
 
-const HELP: &str = "\
+pub(crate) const HELP: &str = "\
 cargo xtask fuzz NAME|all [--minutes N] [--inputs N] [--jobs N] [--asan] [--record] [--merge]
 cargo xtask fuzz --list | --corpus | --table
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use crate::shell::{Early, Step, have, output, root, target_dir};
 
-const HELP: &str = "\
+pub(crate) const HELP: &str = "\
 cargo xtask image [--from DIR]
 
 Lays out target/image/rootfs from sluiced, sluice-switch and sluice in DIR (target/release) with the libraries that they load,

@@ -20,7 +20,7 @@ use judge::{MARK, Seen, UP};
 use offers::Offer;
 pub(crate) use table::AREA;
 
-const HELP: &str = "\
+pub(crate) const HELP: &str = "\
 cargo xtask kernels [--list] [--json] [--here] [KERNEL…]
 cargo xtask kernels --arm64
 

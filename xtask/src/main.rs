@@ -9,6 +9,8 @@ mod ci;
 mod count;
 mod debs;
 mod demo;
+#[cfg(test)]
+mod documented;
 mod elf;
 mod fuzz;
 mod image;
@@ -64,33 +66,38 @@ cargo xtask COMMAND [OPTIONS]
 cargo xtask COMMAND --help says more about one of them.
 ";
 
+/// What a command does with its arguments.
+type Run = fn(&[String]) -> Result<(), Early>;
+
+/// Every command, what it does, and its help.
+static COMMANDS: [(&str, Run, &str); 14] = [
+    ("setup", setup::run, setup::HELP),
+    ("demo", demo::run, demo::HELP),
+    ("test", test::run, test::HELP),
+    ("bench", bench::run, bench::HELP),
+    ("fuzz", fuzz::run, fuzz::HELP),
+    ("ship", ship::run, ship::HELP),
+    ("package", package::run, package::HELP),
+    ("kernels", kernels::run, kernels::HELP),
+    ("image", image::run, image::HELP),
+    ("book", book::run, book::HELP),
+    ("verify", verify::run, verify::HELP),
+    ("dependencies", supply::run, supply::HELP),
+    ("sbom", sbom::run, sbom::HELP),
+    ("ci", ci::run, ci::HELP),
+];
+
 fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     let command = args.next().unwrap_or_default();
     let rest: Vec<String> = args.collect();
-    let run: fn(&[String]) -> Result<(), Early> = match command.as_str() {
-        "setup" => setup::run,
-        "demo" => demo::run,
-        "fuzz" => fuzz::run,
-        "test" => test::run,
-        "bench" => bench::run,
-        "book" => book::run,
-        "image" => image::run,
-        "ship" => ship::run,
-        "package" => package::run,
-        "kernels" => kernels::run,
-        "verify" => verify::run,
-        "dependencies" => supply::run,
-        "sbom" => sbom::run,
-        "ci" => ci::run,
-        "" | "help" | "--help" | "-h" => {
-            print!("{HELP}");
-            return if command.is_empty() { ExitCode::from(2) } else { ExitCode::SUCCESS };
-        }
-        other => {
-            eprint!("xtask: no command {other:?}\n\n{HELP}");
-            return ExitCode::from(2);
-        }
+    if matches!(command.as_str(), "" | "help" | "--help" | "-h") {
+        print!("{HELP}");
+        return if command.is_empty() { ExitCode::from(2) } else { ExitCode::SUCCESS };
+    }
+    let Some((_, run, _)) = COMMANDS.iter().find(|(name, _, _)| *name == command) else {
+        eprint!("xtask: no command {command:?}\n\n{HELP}");
+        return ExitCode::from(2);
     };
     let (status, why) = match run(&rest) {
         Ok(()) | Err(Early::Helped) => return ExitCode::SUCCESS,

@@ -1,12 +1,13 @@
 //! `cargo xtask package`: the Debian packages, and what is checked of them by hand.
 //!
 //! Here: which there are, the release build, and cargo-deb. What they hold beside programs is put together in `stage`; `check` and
-//! `boot` try them in fresh roots.
+//! `boot` try them in fresh roots, and `tarball` makes of them what other distributions take.
 
 mod boot;
 mod check;
 mod man;
 mod stage;
+mod tarball;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,8 +15,8 @@ use std::path::{Path, PathBuf};
 use crate::shell::{Early, Step, have, output, root};
 use crate::{setup, ship};
 
-const HELP: &str = "\
-cargo xtask package [check [PART…] | boot] [--out DIR]
+pub(crate) const HELP: &str = "\
+cargo xtask package [check [PART…] | boot | tarball] [--out DIR]
 
 Builds the Debian packages sluice, sluice-switch, sluice-plugins and sluice-testbed with cargo-deb, which it installs if it is
 missing, from a release build in target/package, and puts them into target/package/debs.
@@ -26,6 +27,7 @@ missing, from a release build in target/package, and puts them into target/packa
           reproducible  built a second time elsewhere, to the same bytes
           roots         installed, used, upgraded under traffic, and purged, each in a fresh root
   boot    boots a fresh Debian with systemd in QEMU, installs the packages there, and schedules two jobs
+  tarball the files of sluice and sluice-switch for other distributions, with programs that load no library; without the solver
   --out DIR   put the packages there
 
 Example: cargo xtask package check files lint
@@ -67,6 +69,7 @@ pub(crate) fn run(args: &[String]) -> Result<(), Early> {
             all(&debs, None)?;
             Ok(boot::run(&debs)?)
         }
+        Some(("tarball", [])) => Ok(tarball::run(&debs)?),
         Some((other, _)) => Err(usage(format!("no command {other:?}"))),
     }
 }
@@ -96,6 +99,30 @@ pub(crate) fn tools() -> Result<(), String> {
 
 /// The programs and libraries in release, without this machine's paths in them.
 pub(super) fn programs(build: &Path) -> Result<(), String> {
+    let step = release(build, "")?;
+    step.args(["sluiced", "sluice-switch", "sluice", "sluice-testbed"].iter().flat_map(|package| ["-p", *package]))
+        .run()?;
+    let (rust, c) = remapped(build)?;
+    let step = Step::cargo(&["build", "--release", "--locked"]).with("CARGO_TARGET_DIR", &build.display().to_string());
+    let step = step.with("RUSTFLAGS", &rust).with("CFLAGS", &c).with("SOURCE_DATE_EPOCH", &epoch()?);
+    step.args(ship::packages()).run()?;
+    ship::check(&build.join("release"), &place().join("stage/libraries"))
+}
+
+/// Builds programs, which are still to be named, as they are shipped; with these flags for Rust besides.
+fn release(build: &Path, flags: &str) -> Result<Step, String> {
+    let (rust, c) = remapped(build)?;
+    let rust = format!("{rust} {flags}");
+    // The kernel programs that were tested, whatever compiler is here.
+    let step = Step::cargo(&["build", "--release", "--locked", "--bins"]).with("SLUICE_BPF", "prebuilt");
+    let step = step.with("CARGO_TARGET_DIR", &build.display().to_string()).with("RUSTFLAGS", rust.trim_end());
+    let step = step.with("CFLAGS", &c).with("CXXFLAGS", &c).with("SOURCE_DATE_EPOCH", &epoch()?);
+    // What `/api/v1/status` and `sluice_build_info` call the revision.
+    Ok(step.with("SLUICE_REVISION", &revision()?))
+}
+
+/// Flags for Rust and for C that keep this machine's paths out of what is built.
+fn remapped(build: &Path) -> Result<(String, String), String> {
     let at = build.display().to_string();
     let home = std::env::var("CARGO_HOME").or_else(|_| std::env::var("HOME").map(|home| format!("{home}/.cargo")));
     let home = home.map_err(|_| "neither CARGO_HOME nor HOME is set".to_owned())?;
@@ -104,19 +131,7 @@ pub(super) fn programs(build: &Path) -> Result<(), String> {
     let remap = [(here.as_str(), "sluice"), (&home, "cargo"), (&at, "build")];
     let rust = remap.map(|(from, to)| format!("--remap-path-prefix={from}=/{to}")).join(" ");
     let c = remap.map(|(from, to)| format!("-ffile-prefix-map={from}=/{to}")).join(" ");
-    // The kernel programs that were tested, whatever compiler is here.
-    let step = Step::cargo(&["build", "--release", "--locked", "--bins"]).with("SLUICE_BPF", "prebuilt");
-    let step = step.with("CARGO_TARGET_DIR", &at);
-    let step =
-        step.with("RUSTFLAGS", &rust).with("CFLAGS", &c).with("CXXFLAGS", &c).with("SOURCE_DATE_EPOCH", &epoch()?);
-    // What `/api/v1/status` and `sluice_build_info` call the revision.
-    let step = step.with("SLUICE_REVISION", &revision()?);
-    step.args(["sluiced", "sluice-switch", "sluice", "sluice-testbed"].iter().flat_map(|package| ["-p", *package]))
-        .run()?;
-    let step = Step::cargo(&["build", "--release", "--locked"]).with("CARGO_TARGET_DIR", &at);
-    let step = step.with("RUSTFLAGS", &rust).with("CFLAGS", &c).with("SOURCE_DATE_EPOCH", &epoch()?);
-    step.args(ship::packages()).run()?;
-    ship::check(&build.join("release"), &place().join("stage/libraries"))
+    Ok((rust, c))
 }
 
 /// cargo-deb, for each package.

@@ -12,7 +12,7 @@ use crate::json::quoted;
 use crate::shell::{Early, root};
 use crate::supply::{Id, Locked, licences, lock};
 
-const HELP: &str = "\
+pub(crate) const HELP: &str = "\
 cargo xtask sbom [--out FILE]
 
 Writes a bill of materials in CycloneDX 1.5: every package that the shipped programs and libraries link or are built with, with

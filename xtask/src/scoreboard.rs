@@ -4,7 +4,7 @@ use crate::demo::{build_experiments, load_modules};
 use crate::setup;
 use crate::shell::{Early, Step, have, is_root, target_dir};
 
-const HELP: &str = "\
+pub(crate) const HELP: &str = "\
 cargo xtask bench scoreboard [--cases A,B] [--policies P,Q] [--pairs N] [--load quiet|busy] [--out DIR]
 cargo xtask bench scoreboard --tables [--out DIR]
 cargo xtask bench scoreboard --list

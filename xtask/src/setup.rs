@@ -3,7 +3,7 @@
 use crate::debs::{self, With};
 use crate::shell::{Early, Step, have, is_root, options, target_dir};
 
-const HELP: &str = "\
+pub(crate) const HELP: &str = "\
 cargo xtask setup [--check] [--workloads] [--packages]
 
 Installs what building and testing need and what is missing: Debian packages (with apt-get, as root or with

@@ -10,7 +10,7 @@ use std::path::Path;
 use crate::elf::{self, Library};
 use crate::shell::{Early, Step, options, target_dir};
 
-const HELP: &str = "\
+pub(crate) const HELP: &str = "\
 cargo xtask ship
 
 Builds the libraries for NCCL and PS-Lite as they are installed, checks what they ask of the machine that loads them (glibc

@@ -12,7 +12,7 @@ use std::fs;
 use crate::shell::{Early, Step, have, options, output, root};
 use licence::Expression;
 
-const HELP: &str = "\
+pub(crate) const HELP: &str = "\
 cargo xtask dependencies [--advisories]
 
 Licences, sources, checksums and refused packages of everything in Cargo.lock, by the rules of deny.toml and without network;

@@ -8,7 +8,7 @@ use crate::lanes::{self, Program};
 use crate::setup;
 use crate::shell::{Early, Step, Stream, is_root, options, target_dir};
 
-const HELP: &str = "\
+pub(crate) const HELP: &str = "\
 cargo xtask test [--nextest | --gpu]
 
 Installs what is missing, builds every program and test, and runs every test. Ends with one line: how many passed, failed

@@ -17,7 +17,7 @@ use canary::Canary;
 use line::Line;
 use suite::{Outcome, SUITES};
 
-const HELP: &str = "\
+pub(crate) const HELP: &str = "\
 cargo xtask verify [--strict] [--keep-going]
 cargo xtask verify --long [NAME [--record]]
 cargo xtask verify --tables

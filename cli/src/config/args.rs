@@ -24,7 +24,7 @@ pub enum ConfigCmd {
     ///
     /// Example: sluice config schema > sluiced.schema.json
     Schema,
-    /// Every key of sluiced.toml and sluice-switch.toml as a page of Markdown
+    /// Every key of sluiced.toml, sluice-switch.toml and topology.json as a page of Markdown
     ///
     /// Example: sluice config reference > configuration.md
     Reference,

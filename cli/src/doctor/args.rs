@@ -18,7 +18,7 @@ pub struct DoctorArgs {
     /// Instead: everything of Sluice on this host, in the kernel and on disks; "nothing" after a removal
     #[arg(long, conflicts_with_all = ["fix", "report"])]
     pub traces: bool,
-    /// Configuration whose switches are greeted; none: /etc/sluice/sluiced.toml
+    /// Configuration that is judged, and by whose ports, links, clock, directories and switches is looked; none: /etc/sluice/sluiced.toml
     #[arg(long, env = "SLUICE_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
 }

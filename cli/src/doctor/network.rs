@@ -2,17 +2,17 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::net::{TcpListener, UdpSocket};
+use std::io;
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::unix::fs::MetadataExt;
 
 use sluice_schedule::Nanos;
 use sluice_wire::snapshot::{Snapshot, SwitchState, SwitchStatus, Transport};
+use sluiced::config::Loaded;
 
 use super::Check;
 use super::fix::Remedy;
 
-/// Error bound above which slots are not coordinated: half a default slot.
-const CLOCK_ALLOWED: Nanos = Nanos::from_millis(30);
 /// Least maximum of `tcp_wmem` that does not hold back a fast flow.
 const MIN_WMEM: u64 = 4 << 20;
 
@@ -83,8 +83,8 @@ pub fn namespaces() -> Check {
         .fix("containers: install sluiced-containers.conf")
 }
 
-/// Interfaces that carry jobs, and whether their rate is known.
-pub fn interfaces() -> Vec<Check> {
+/// Interfaces that carry jobs, and whether their rate is known, from the kernel or from the configuration.
+pub fn interfaces(loaded: &Loaded) -> Vec<Check> {
     let mut checks = Vec::new();
     for entry in fs::read_dir("/sys/class/net").into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -94,12 +94,9 @@ pub fn interfaces() -> Vec<Check> {
             continue;
         }
         let speed = fs::read_to_string(path.join("speed")).ok().and_then(|text| text.trim().parse::<i64>().ok());
-        checks.push(match speed {
-            Some(mbps) if mbps > 0 => Check::ok("interface", format!("{name} is up, {} Gbit/s", mbps as f64 / 1e3)),
-            _ => Check::warn("interface", format!("{name} is up, but its rate is not known"))
-                .cost("the link is scheduled only after its rate has been seen")
-                .fix(format!("add [[links]] name = \"{name}\", gbps = …")),
-        });
+        let card = speed.filter(|mbps| *mbps > 0).map(|mbps| mbps as f64 / 1e3);
+        let told = loaded.config.links.iter().find(|link| link.name == name).and_then(|link| link.gbps);
+        checks.push(rate(&name, card, told));
     }
     if checks.is_empty() {
         checks.push(Check::info(
@@ -110,26 +107,57 @@ pub fn interfaces() -> Vec<Check> {
     checks
 }
 
+/// A link's rate as the kernel and as `[[links]]` has it, in Gbit/s.
+fn rate(name: &str, card: Option<f64>, told: Option<f64>) -> Check {
+    match (card, told) {
+        (Some(card), Some(told)) if told > card => {
+            Check::warn("interface", format!("{name} is up, {card} Gbit/s, and [[links]] says {told}"))
+                .cost("the smaller rate counts")
+                .fix("mend gbps in [[links]]")
+        }
+        (Some(card), Some(told)) => {
+            Check::ok("interface", format!("{name} is up, {card} Gbit/s; [[links]] says {told}"))
+        }
+        (Some(card), None) => Check::ok("interface", format!("{name} is up, {card} Gbit/s")),
+        (None, Some(told)) => {
+            Check::ok("interface", format!("{name} is up, {told} Gbit/s by [[links]]; the kernel does not know"))
+        }
+        (None, None) => Check::warn("interface", format!("{name} is up, but its rate is not known"))
+            .cost("the link is scheduled only after its rate has been seen")
+            .fix(format!("add [[links]] name = \"{name}\", gbps = …")),
+    }
+}
+
 /// The ports of the daemon; taken ports are right when it runs.
-pub fn ports(running: bool) -> Vec<Check> {
-    let tcp = |port: u16| TcpListener::bind(("0.0.0.0", port)).map(drop);
-    let udp = |port: u16| UdpSocket::bind(("0.0.0.0", port)).map(drop);
-    let tried = [
-        ("TCP 9604 (between hosts, switches)", tcp(9604)),
-        ("UDP 9604 (switches)", udp(9604)),
-        ("TCP 9605 (HTTP)", tcp(9605)),
-    ];
+pub fn ports(running: bool, loaded: &Loaded) -> Vec<Check> {
+    let tcp = |at: &SocketAddr| TcpListener::bind(at).map(drop);
+    let udp = |at: &SocketAddr| UdpSocket::bind(at).map(drop);
+    let mut tried: Vec<(String, io::Result<()>)> = Vec::new();
+    for at in &loaded.config.peer.listen {
+        tried.push((format!("TCP {at} (between hosts)"), tcp(at)));
+        tried.push((format!("UDP {at} (between hosts)"), udp(at)));
+    }
+    tried.extend(loaded.config.http.listen.iter().map(|at| (format!("TCP {at} (HTTP)"), tcp(at))));
+    // Where the machine has no IPv6 nothing can have taken a port of it.
+    let absent = |error: &&io::Error| error.raw_os_error() == Some(libc::EAFNOSUPPORT);
     let taken: Vec<String> = tried
         .iter()
-        .filter_map(|(name, result)| result.as_ref().err().map(|error| format!("{name}: {error}")))
+        .filter_map(|(name, result)| {
+            let error = result.as_ref().err().filter(|error| !absent(error))?;
+            Some(format!("{name}: {error}"))
+        })
         .collect();
     vec![match (taken.is_empty(), running) {
-        (true, _) => Check::ok("ports", "ports 9604 and 9605 are free"),
+        (true, _) if tried.is_empty() => Check::ok("ports", "the daemon is to listen on no port"),
+        (true, _) => {
+            let free: Vec<&str> = tried.iter().map(|(name, _)| name.as_str()).collect();
+            Check::ok("ports", format!("free: {}", free.join(", ")))
+        }
         (false, true) => Check::ok("ports", format!("in use while the daemon runs: {}", taken.join("; "))),
         (false, false) => Check::warn("ports", taken.join("; "))
             .expected("free while no daemon runs")
             .cost("the daemon does not start on these ports")
-            .fix("ss -ltnup | grep 960; or set peer.listen and http.listen"),
+            .fix("ss -ltnup says who has them; or set peer.listen and http.listen"),
     }]
 }
 
@@ -154,17 +182,16 @@ pub fn switches(snapshot: &Snapshot) -> Option<Check> {
     }
 }
 
-/// Does a time service discipline the clock?
-pub fn clock() -> Check {
+/// Does a time service discipline the clock, as far as slots need it?
+pub fn clock(allowed: Nanos) -> Check {
     let fix = "install and start chrony, then: sluice clock";
     let kernel = match sluice_clock::kernel() {
         Ok(kernel) => kernel,
         Err(error) => return Check::warn("clock", format!("the clock's state cannot be read: {error}")).fix(fix),
     };
-    let bound =
-        format!("error bound {:.3} ms, allowed {} ms", kernel.max_error.0 as f64 / 1e6, CLOCK_ALLOWED.0 / 1_000_000);
+    let bound = format!("error bound {:.3} ms, allowed {} ms", kernel.max_error.0 as f64 / 1e6, allowed.0 / 1_000_000);
     let cost = "no coordination between hosts: each schedules by its own links only";
-    match (kernel.synchronised, kernel.max_error > CLOCK_ALLOWED) {
+    match (kernel.synchronised, kernel.max_error > allowed) {
         (true, false) => Check::ok("clock", format!("clock synchronised, {bound}, TAI offset {} s", kernel.tai_offset)),
         (false, _) => Check::fail("clock", format!("clock not synchronised ({bound})")).cost(cost).fix(fix),
         (true, true) => Check::fail("clock", format!("clock too far off ({bound})")).cost(cost).fix(fix),
@@ -190,6 +217,25 @@ pub fn time_namespace() -> Check {
 mod tests {
     use super::super::State;
     use super::*;
+
+    #[test]
+    fn a_rate_is_the_kernels_or_that_of_the_configuration() {
+        assert_eq!(rate("eth0", None, None).state, State::Warn);
+        assert_eq!(rate("eth0", None, Some(25.0)).state, State::Ok);
+        assert_eq!(rate("eth0", Some(25.0), Some(10.0)).state, State::Ok);
+        let check = rate("eth0", Some(10.0), Some(25.0));
+        assert!(check.state == State::Warn && check.found.contains("10 Gbit/s, and [[links]] says 25"), "{check:?}");
+    }
+
+    #[test]
+    fn the_ports_that_are_tried_are_those_of_the_configuration() {
+        let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let mut loaded = Loaded::default();
+        (loaded.config.peer.listen, loaded.config.http.listen) = (Vec::new(), Vec::new());
+        assert_eq!(ports(false, &loaded)[0].state, State::Ok);
+        loaded.config.http.listen = vec![taken.local_addr().expect("bound")];
+        assert_eq!((ports(false, &loaded)[0].state, ports(true, &loaded)[0].state), (State::Warn, State::Ok));
+    }
 
     #[test]
     fn switches_are_named_with_their_transport_and_a_silent_one_is_a_warning() {

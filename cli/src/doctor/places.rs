@@ -4,10 +4,10 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::Path;
 
 use sluice_progress::{Ident, Source, Writer};
+use sluiced::config;
 
 use super::Check;
 use super::fix::Remedy;
@@ -27,8 +27,7 @@ pub fn daemon(socket: &Path) -> Check {
 }
 
 /// The directory of progress pages: mode, file system, and a page can be made.
-pub fn progress() -> Check {
-    let dir = Path::new("/run/sluice/progress");
+pub fn progress(dir: &Path) -> Check {
     let cost = "jobs cannot say what they are about to send: rounds are inferred from traffic";
     let Ok(meta) = fs::symlink_metadata(dir) else {
         let found = format!("{} does not exist; the daemon makes it", dir.display());
@@ -71,29 +70,43 @@ pub fn leftovers(running: bool) -> Check {
     }
 }
 
-/// The configuration, judged by the daemon itself.
-pub fn configuration() -> Check {
-    let Some(program) = sluiced() else {
-        return Check::info("configuration", "sluiced was not found; its configuration was not checked");
-    };
-    let output = Command::new(program).args(["--check", "--offline"]).stdin(Stdio::null()).output();
-    match output {
-        Ok(output) if output.status.success() => Check::ok("configuration", "the configuration is valid"),
-        Ok(output) => {
-            let said = String::from_utf8_lossy(&output.stderr);
-            let first: String = said.lines().next().unwrap_or("no message").chars().take(200).collect();
-            Check::fail("configuration", format!("sluiced --check: {first}"))
-                .cost("the daemon does not start")
-                .fix("sluiced --check shows every problem")
+/// The configuration, read and judged as the daemon does at its start.
+pub fn configuration(file: Option<&Path>) -> Check {
+    let shown = file.unwrap_or(Path::new(config::DEFAULT_FILE)).display();
+    match config::load(file, false) {
+        Ok(loaded) if loaded.files.is_empty() => {
+            Check::ok("configuration", format!("there is no {shown}: every key has its default"))
         }
-        Err(error) => Check::info("configuration", format!("sluiced could not be run: {error}")),
+        Ok(_) => Check::ok("configuration", format!("{shown} is valid")),
+        Err(problems) => {
+            let said = problems.to_string();
+            let first: String = said.lines().next().unwrap_or_default().chars().take(200).collect();
+            Check::fail("configuration", format!("{shown}: {first}"))
+                .cost("the daemon does not start")
+                .fix(format!("sluice config check {shown} shows every problem"))
+        }
     }
 }
 
-/// `sluiced` beside this program, else in the usual places.
-fn sluiced() -> Option<PathBuf> {
-    let beside = std::env::current_exe().ok().and_then(|exe| Some(exe.parent()?.join("sluiced")));
-    let usual =
-        ["/usr/sbin", "/usr/bin", "/usr/local/sbin", "/usr/local/bin"].map(|dir| Path::new(dir).join("sluiced"));
-    beside.into_iter().chain(usual).find(|path| path.is_file())
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::State;
+
+    #[test]
+    fn the_file_that_is_named_is_the_one_that_is_judged() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = dir.path().join("sluiced.toml");
+        let judged = |text: &str| {
+            std::fs::write(&file, format!("{text}\n[node]\nstate_dir = \"/nonexistent\"\n")).expect("written");
+            configuration(Some(&file))
+        };
+        assert_eq!(judged("mode = \"active\"").state, State::Ok);
+        for wrong in ["mode = \"fast\"", "[[links]]\nname = \"no-such-card\""] {
+            let check = judged(wrong);
+            assert!(check.state == State::Fail && check.found.contains("sluiced.toml: error[E_"), "{check:?}");
+        }
+        let none = configuration(Some(Path::new("/nonexistent/sluiced.toml")));
+        assert!(none.state == State::Fail && none.found.contains("/nonexistent/sluiced.toml"), "{none:?}");
+    }
 }

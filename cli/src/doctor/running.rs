@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use sluice_ebpf::traces::{doubled, pinned};
 use sluice_wire::snapshot::{Backend, Snapshot};
-use sluiced::config::{self, Loaded};
+use sluiced::config::Loaded;
 use sluiced::handshake::{Answer, Greeted, greet};
 
 use super::Check;
@@ -106,14 +106,12 @@ fn dropped(said: &str, ran: bool) -> Option<Check> {
 }
 
 /// One hello to every switch that the files name; needs no daemon.
-pub fn handshakes(file: Option<&Path>) -> Vec<Check> {
-    // Files that are wrong are told by the check of the configuration.
-    let Ok(loaded) = config::load(file, true) else { return Vec::new() };
+pub fn handshakes(loaded: &Loaded) -> Vec<Check> {
     if loaded.config.switches.is_empty() {
         return Vec::new();
     }
-    match greet(&loaded, ANSWER) {
-        Ok(greeted) => greeted.iter().map(|one| judge(one, &loaded)).collect(),
+    match greet(loaded, ANSWER) {
+        Ok(greeted) => greeted.iter().map(|one| judge(one, loaded)).collect(),
         Err(error) => vec![Check::warn("handshake", format!("no switch could be asked: {error}")).fix("try again")],
     }
 }

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use sluice_formats::problem::printable;
-use sluice_wire::snapshot::Mode;
+use sluice_wire::snapshot::{ConditionCode, Mode};
 
-use super::{Load, Past, PastFlow, PastJob, Round, Run};
+use super::{Held, Load, Past, PastFlow, PastJob, Round, Run};
 
 /// A trace of more slots is no timeline of a daemon's ring: an hour of 5 ms.
 const MAX_SLOTS: u64 = 720_000;
@@ -38,6 +38,8 @@ struct Event {
     name: String,
     #[serde(default)]
     ph: String,
+    #[serde(default)]
+    cat: String,
     #[serde(default)]
     ts: f64,
     dur: Option<f64>,
@@ -110,6 +112,7 @@ impl Reader<'_> {
         match event.ph.as_str() {
             "X" => self.run(event, from),
             "C" => self.load(event, from),
+            "b" | "e" if event.cat == "condition" => self.condition(event, from),
             "b" | "e" => self.round(event),
             "i" => {
                 let word = event.name.strip_prefix("mode ").unwrap_or_default();
@@ -169,6 +172,20 @@ impl Reader<'_> {
             (_, Some(round)) => round.ended_ns = Some(at),
             // It began before the trace does.
             (_, None) => {}
+        }
+    }
+
+    fn condition(&mut self, event: &Event, at: u64) {
+        let word = |key: &str| event.args.get(key).and_then(Value::as_str).unwrap_or_default();
+        let Some(&code) = ConditionCode::ALL.iter().find(|code| code.as_str() == word("code")) else { return };
+        let subject = printable(word("subject"), MAX_NAME);
+        if event.ph == "b" {
+            self.past.conditions.push(Held { code, subject, from: at, to: None });
+            return;
+        }
+        let mut known = self.past.conditions.iter_mut().rev();
+        if let Some(held) = known.find(|held| held.code == code && held.subject == subject && held.to.is_none()) {
+            held.to = Some(at);
         }
     }
 

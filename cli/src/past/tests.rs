@@ -11,7 +11,10 @@ const TRACE: &str = r#"{"otherData":{"schema":1,"host":"gpu-17","version":"0.1.0
 {"name":"eth0","ph":"C","ts":60000.0,"pid":1,"args":{"scheduled_mbps":7000.0,"delivered_mbps":0.0,"other_mbps":0.0,"capacity_mbps":10000.0}},
 {"name":"round 7","ph":"b","ts":1000.0,"pid":2,"cat":"round","id":"x-7"},
 {"name":"round 7","ph":"e","ts":101000.0,"pid":2,"cat":"round","id":"x-7"},
-{"name":"mode bypass","ph":"i","ts":120000.0,"pid":1,"s":"g"}
+{"name":"mode bypass","ph":"i","ts":120000.0,"pid":1,"s":"g"},
+{"name":"clock-unsafe","ph":"b","ts":60000.0,"pid":1,"cat":"condition","id":"clock-unsafe","args":{"code":"clock-unsafe","subject":""}},
+{"name":"clock-unsafe","ph":"e","ts":120000.0,"pid":1,"cat":"condition","id":"clock-unsafe","args":{"code":"clock-unsafe","subject":""}},
+{"name":"switch-unreachable leaf-1","ph":"b","ts":120000.0,"pid":1,"cat":"condition","id":"x","args":{"code":"switch-unreachable","subject":"leaf-1"}}
 ]}"#;
 
 #[test]
@@ -39,6 +42,10 @@ fn every_slot_of_a_trace_is_a_snapshot() {
     assert_eq!((third.jobs[0].rounds_finished, third.jobs[0].round_p50_ns), (1, Some(100_000_000)));
     assert_eq!(past.snapshot(3).flows[0].ordered_bps, Some(2_000_000_000));
     assert_eq!(past.snapshot(99).flows.len(), 0);
+    let held = |at| past.snapshot(at).conditions.iter().map(|held| held.code.as_str()).collect::<Vec<_>>();
+    assert_eq!([held(0), held(1), held(2)], [vec![], vec!["clock-unsafe"], vec!["switch-unreachable"]]);
+    assert_eq!(past.snapshot(3).conditions[0].sentence, "leaf-1");
+    assert_eq!((past.snapshot(0).daemon.state.as_str(), past.snapshot(1).daemon.state.as_str()), ("ok", "degraded"));
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! Commands that need no daemon: manual pages, limits, lists, reports, checks of fabrics, traces, a report of a bug.
 
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixListener;
+use std::path::Path;
 
 use flate2::read::GzDecoder;
 use serde_json::Value;
@@ -24,6 +26,9 @@ fn every_command_has_a_manual_page_with_its_options() {
         "sluiced-cleanup.8",
         "sluice-switch.8",
         "sluice-switch-links.8",
+        "sluiced.toml.5",
+        "sluice-switch.toml.5",
+        "sluice-topology.5",
     ] {
         assert!(pages.contains(&page), "{page} in {pages:?}");
         let text = desk.read(&format!("pages/{page}"));
@@ -32,6 +37,37 @@ fn every_command_has_a_manual_page_with_its_options() {
     assert!(!pages.contains(&"sluice-testbed-keep.1"), "what is hidden has no page");
     assert!(desk.read("pages/sluice-doctor.1").contains("traces"));
     assert!(desk.read("pages/sluiced.8").contains("offline"));
+    // The packages' list names each of them, in the folder of its section, and no others but those of the testbed's programs.
+    let list = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/packages/files.txt");
+    let list = std::fs::read_to_string(list).expect("the list");
+    let packed = list.lines().filter_map(|line| line.split_once("/usr/share/man/man")?.1.strip_suffix(".gz"));
+    let packed: BTreeSet<String> = packed.map(str::to_owned).collect();
+    let section = |page: &str| page.rsplit('.').next().unwrap_or_default().to_owned();
+    let mut made: BTreeSet<String> = pages.iter().map(|page| format!("{}/{page}", section(page))).collect();
+    if cfg!(feature = "testbed") {
+        made.extend(["1/sluice-experiment.1", "1/sluice-job.1"].map(str::to_owned));
+        assert_eq!(made, packed, "deploy/packages/files.txt");
+    }
+    assert!(made.is_subset(&packed), "{made:?}");
+}
+
+#[test]
+fn the_examples_in_the_pages_of_files_are_valid() {
+    let desk = Desk::new();
+    desk.json("man pages");
+    // The switches' file names the topology.
+    for (page, file, check) in [
+        ("sluice-topology.5", "topology.json", "topology check topology.json"),
+        ("sluice-switch.toml.5", "sluice-switch.toml", "config check --switch sluice-switch.toml"),
+        ("sluiced.toml.5", "sluiced.toml", "config check sluiced.toml --offline"),
+    ] {
+        let text = desk.read(&format!("pages/{page}"));
+        let (_, example) = text.split_once("\n.nf\n").expect("an example");
+        let (example, _) = example.split_once(".fi\n").expect("its end");
+        desk.write(file, &example.replace("\\-", "-").replace("\\&", ""));
+        let output = desk.run(check);
+        assert_eq!(output.status.code(), Some(0), "{page}: {}{}", stdout(&output), stderr(&output));
+    }
 }
 
 #[test]

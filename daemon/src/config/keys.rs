@@ -88,8 +88,8 @@ pub fn is_required(path: &str) -> bool {
     matches!(path, "name" | "address")
 }
 
-/// Keys that are known and refused, with the reason.
-pub const NOT_BUILT: &[(&str, &str)] = &[
+/// Keys that are elsewhere, with the place. A key that a release had stays here for two minor versions after it.
+pub const MOVED: &[(&str, &str)] = &[
     ("peer.tls", "hosts and switches are spoken to by one identity: write ca, cert and key under [tls]"),
     ("switches.tls", "hosts and switches are spoken to by one identity: write ca, cert and key under [tls]"),
 ];

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use sluice_formats::document::{Collector, Item, Node, Notation, Table, Value, unknown_key};
 use sluice_formats::file;
-use sluice_formats::problem::{E_ENV, E_LIMIT, E_PARSE, E_RANGE, Problem};
+use sluice_formats::problem::{E_LIMIT, E_MOVED, E_PARSE, E_RANGE, Problem};
 
-use super::keys::{Key, NOT_BUILT, is_required};
+use super::keys::{Key, MOVED, is_required};
 use super::settings::{Config, KEYS, LINK_KEYS, LinkEntry, SWITCH_KEYS, SwitchEntry};
 use super::value::Refusal;
 
@@ -91,8 +91,8 @@ impl Reader {
             if let Some(key) = KEYS.iter().find(|key| key.path == path) {
                 set(&mut self.loaded.config, key, &item);
                 self.note(file, path, &item);
-            } else if let Some((_, why)) = NOT_BUILT.iter().find(|(known, _)| *known == path) {
-                table.refuse_key(entry, Problem::new(E_ENV, "", *why));
+            } else if let Some((_, place)) = MOVED.iter().find(|(known, _)| *known == path) {
+                table.refuse_key(entry, moved(path, place));
             } else if path == "links" {
                 let entries = self.entries(file, &item, LINK_KEYS, MAX_LINKS);
                 merge(&mut self.loaded.config.links, entries, |link: &LinkEntry| &link.name);
@@ -128,8 +128,8 @@ impl Reader {
             for (entry, item) in table.entries() {
                 if let Some(key) = keys.iter().find(|key| key.path == entry.name) {
                     set(&mut owner, key, &item);
-                } else if let Some((_, why)) = not_built(&list.key, &entry.name) {
-                    table.refuse_key(entry, Problem::new(E_ENV, "", *why));
+                } else if let Some((known, place)) = moved_from(&list.key, &entry.name) {
+                    table.refuse_key(entry, moved(known, place));
                 } else {
                     table.refuse_key(entry, unknown_key(&entry.name, &list.key, keys.iter().map(|key| key.path)));
                 }
@@ -156,9 +156,13 @@ impl Reader {
     }
 }
 
-/// Why a key of a list's entries is not there, if it was thought of.
-fn not_built(list: &str, name: &str) -> Option<&'static (&'static str, &'static str)> {
-    NOT_BUILT.iter().find(|(known, _)| known.strip_prefix(list).and_then(|rest| rest.strip_prefix('.')) == Some(name))
+/// Where a key of a list's entries has gone, if it was there once.
+fn moved_from(list: &str, name: &str) -> Option<&'static (&'static str, &'static str)> {
+    MOVED.iter().find(|(known, _)| known.strip_prefix(list).and_then(|rest| rest.strip_prefix('.')) == Some(name))
+}
+
+fn moved(key: &str, place: &str) -> Problem {
+    Problem::new(E_MOVED, "", format!("{key} is elsewhere in this version")).help(place)
 }
 
 /// A key that no table has; it may be right and only stand in the wrong one.

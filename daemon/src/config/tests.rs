@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use proptest::prelude::*;
-use sluice_formats::problem::{Code, E_CONFLICT, E_ENV, E_KEY, E_MISSING, E_PARSE, E_RANGE};
+use sluice_formats::problem::{Code, E_CONFLICT, E_KEY, E_MISSING, E_MOVED, E_PARSE, E_RANGE};
 
-use super::keys::Key;
+use super::keys::{Key, MOVED};
 use super::value::Rule;
 use super::*;
 
@@ -161,9 +161,6 @@ fn keys_that_disagree_name_both_places() {
 
 #[test]
 fn an_identity_is_three_files_of_one_table() {
-    let problems = read("[peer]\ntls = {ca = \"x\"}\n").expect_err("elsewhere").into_all();
-    assert_eq!(problems[0].code, E_ENV);
-    assert!(problems[0].message.contains("under [tls]"), "{}", problems[0]);
     for (text, missing) in [("ca = \"/a\"", "tls.cert"), ("cert = \"/c\"\nkey = \"/k\"", "tls.ca")] {
         let problem = read(&format!("[tls]\n{text}")).expect_err(text).into_all().remove(0);
         assert_eq!((problem.code, problem.line), (E_CONFLICT, 2), "{problem}");
@@ -193,7 +190,21 @@ fn what_listens_beyond_this_machine_asks_for_proof_or_for_the_word_that_there_is
     assert_eq!(here.unproven(), None);
 }
 
-/// Files of earlier versions, as they were written then.
+#[test]
+fn a_key_that_is_elsewhere_is_refused_with_its_place() {
+    for (key, place) in MOVED {
+        assert!(KEYS.iter().all(|known| known.path != *key), "{key} is here");
+        let (table, name) = key.rsplit_once('.').expect("a table");
+        let head = if ["links", "switches"].contains(&table) { format!("[[{table}]]") } else { format!("[{table}]") };
+        let problems = read(&format!("{head}\n{name} = {{ ca = \"x\" }}\n")).expect_err(key).into_all();
+        let problem = problems.iter().find(|problem| problem.code == E_MOVED);
+        let problem = problem.unwrap_or_else(|| panic!("{key}: {problems:?}"));
+        assert_eq!((problem.line, problem.help.as_str()), (2, *place), "{problem}");
+        assert!(problem.message.contains(key), "{problem}");
+    }
+}
+
+/// Files of earlier versions, as they were written then. A key of theirs that is gone has to be among [`MOVED`].
 const OLD_FILES: &[(&str, &str)] = &[
     ("0.1, per-flow series", include_str!("../../tests/data/old/metrics-flows.toml")),
     ("0.1, what every version takes", include_str!("../../tests/data/old/plain.toml")),

@@ -56,6 +56,13 @@ impl Core {
         }
     }
 
+    /// Conditions that began or ended since the slot before.
+    pub(super) fn note_conditions(&self, now: Now) {
+        let holding = self.conditions.iter().map(|condition| (condition.code, condition.subject.as_str()));
+        let mut timeline = self.timeline.lock().unwrap_or_else(PoisonError::into_inner);
+        timeline.conditions(now.slot, now.into_slot, holding);
+    }
+
     pub(super) fn count_decision(&mut self, trigger: Trigger) {
         let counter = match trigger {
             Trigger::Slot => &mut self.counters.decisions_slot,

@@ -88,6 +88,7 @@ impl Core {
         let text = || format!("{missed} of {} slots passed without a decision in time", self.counters.slots);
         let late = self.counters.slots > 100 && missed * 20 > self.counters.slots;
         self.conditions.hold(unix, ConditionCode::SlotsLate, "", late.then(text));
+        self.note_conditions(now);
     }
 
     /// Does this host know what its flows cross, and how much its own links carry?

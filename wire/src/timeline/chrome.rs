@@ -1,17 +1,18 @@
 //! Chrome's trace JSON: one process per job and one for links, one thread per flow, a slice per run of slots with the
-//! same order, counters per link, rounds as asynchronous spans, and instants for everything else.
+//! same order, counters per link, rounds and conditions as asynchronous spans, and instants for everything else.
 //!
 //! Times are microseconds from the first slot's edge; the slot itself is in `otherData`. Slices of a thread never
 //! overlap: a second record of the same flow and slot is left out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use sluice_schedule::{FlowId, JobId, Rate, Slot};
 
-use super::{EventKind, EventRecord, Filter, FlowRecord, Timeline};
+use super::{EventKind, EventRecord, Filter, FlowRecord, Subject, Timeline};
+use crate::snapshot::ConditionCode;
 
 /// Process id of links and of the host's own events.
 const HOST_PID: u64 = 1;
@@ -101,10 +102,57 @@ impl Timeline {
         }
         self.slices(kept(), first, &pids, &tids, emit)?;
         self.counters(filter, first, emit)?;
+        self.held_before(filter, emit)?;
         for record in self.events.iter().filter(|record| self.keeps(filter, record.slot, job_of(record))) {
             emit(self.instant(record, first, &pids))?;
         }
         Ok(())
+    }
+
+    /// Conditions that held when the first slot began, from there on: one has no end as long as it holds.
+    fn held_before(&self, filter: &Filter, emit: &mut impl FnMut(ChromeEvent) -> io::Result<()>) -> io::Result<()> {
+        let mut began = BTreeSet::new();
+        let mut before: BTreeMap<(ConditionCode, Subject), Option<Slot>> = BTreeMap::new();
+        for record in self.events.iter().filter(|record| self.keeps(filter, record.slot, None)) {
+            match record.kind {
+                EventKind::ConditionBegan(code, subject) => {
+                    began.insert((code, subject));
+                }
+                EventKind::ConditionEnded(code, subject) => {
+                    if !began.remove(&(code, subject)) {
+                        before.insert((code, subject), None);
+                    }
+                }
+                _ => {}
+            }
+        }
+        let holding = self.holding.iter().filter(|(condition, _)| !began.contains(*condition));
+        before.extend(holding.map(|(condition, since)| (*condition, Some(*since))));
+        for ((code, subject), since) in before {
+            let mut event = self.condition("b", 0.0, code, subject);
+            if let Some(since) = since {
+                event.args.insert("since_slot".into(), since.0.into());
+            }
+            emit(event)?;
+        }
+        Ok(())
+    }
+
+    /// A condition begins (`b`) or ends (`e`).
+    fn condition(&self, ph: &'static str, ts: f64, code: ConditionCode, subject: Subject) -> ChromeEvent {
+        let about = self.subject_names.get(&subject).unwrap_or_default();
+        let name = if about.is_empty() { code.as_str().to_owned() } else { format!("{} {about}", code.as_str()) };
+        let args = json!({ "code": code.as_str(), "subject": about, "cost": code.cost() });
+        ChromeEvent {
+            id: Some(name.clone()),
+            name,
+            ph,
+            ts,
+            pid: HOST_PID,
+            cat: "condition",
+            args: object(args),
+            ..ChromeEvent::default()
+        }
     }
 
     fn slices<'a>(
@@ -208,6 +256,8 @@ impl Timeline {
         match record.kind {
             EventKind::RoundBegan(job, round) => span("b", job, round),
             EventKind::RoundEnded(job, round) => span("e", job, round),
+            EventKind::ConditionBegan(code, subject) => self.condition("b", ts, code, subject),
+            EventKind::ConditionEnded(code, subject) => self.condition("e", ts, code, subject),
             EventKind::Mode(mode) => ChromeEvent {
                 name: format!("mode {}", mode.as_str()),
                 ph: "i",
@@ -236,7 +286,7 @@ fn job_of(record: &EventRecord) -> Option<JobId> {
     match record.kind {
         EventKind::RoundBegan(job, _) | EventKind::RoundEnded(job, _) => Some(job),
         EventKind::Benefit(job, _) => job,
-        EventKind::Mode(_) => None,
+        EventKind::Mode(_) | EventKind::ConditionBegan(..) | EventKind::ConditionEnded(..) => None,
     }
 }
 

@@ -100,6 +100,47 @@ fn filters_keep_the_last_slots_and_one_job() {
 }
 
 #[test]
+fn a_trace_says_when_each_condition_began_and_ended() {
+    use ConditionCode::{ClockUnsafe, SwitchUnreachable};
+    let mut timeline = timeline("gpu-17", 100);
+    let mut at = |slot, holding: &[(ConditionCode, &str)]| {
+        timeline.conditions(Slot(slot), Nanos(1_000_000), holding.iter().copied());
+    };
+    at(110, &[(SwitchUnreachable, "leaf-1")]);
+    at(111, &[(SwitchUnreachable, "leaf-1"), (SwitchUnreachable, "leaf-2")]);
+    at(112, &[(ClockUnsafe, ""), (SwitchUnreachable, "leaf-2")]);
+    at(113, &[(SwitchUnreachable, "leaf-2")]);
+    let told = |filter: &Filter| {
+        let trace = trace(&timeline, filter);
+        let told = |ph: &str| {
+            let of = events(&trace, ph).filter(|event| event["cat"] == "condition");
+            let mut told: Vec<(String, f64)> = of
+                .map(|event| (event["id"].as_str().expect("an id").to_owned(), event["ts"].as_f64().expect("ts")))
+                .collect();
+            told.sort_by(|a, b| a.0.cmp(&b.0));
+            told
+        };
+        (told("b"), told("e"))
+    };
+    let ts = |slot: u32| f64::from(slot) * 60_000.0 + 1_000.0;
+    let (leaf_1, leaf_2) = ("switch-unreachable leaf-1".to_owned(), "switch-unreachable leaf-2".to_owned());
+    let clock = "clock-unsafe".to_owned();
+    let (began, ended) = told(&Filter::default());
+    assert_eq!(began, [(clock.clone(), ts(12)), (leaf_1.clone(), ts(10)), (leaf_2.clone(), ts(11))]);
+    assert_eq!(ended, [(clock.clone(), ts(13)), (leaf_1.clone(), ts(12))], "the other one still holds");
+    // Of the last two slots: what held before begins with the first of them.
+    let (began, ended) = told(&Filter { last: Some(SLOT.times(2)), ..Filter::default() });
+    assert_eq!(began, [(clock.clone(), ts(0)), (leaf_1.clone(), 0.0), (leaf_2, 0.0)]);
+    assert_eq!(ended, [(clock, ts(1)), (leaf_1, ts(0))]);
+    // Long after it began, it is still told.
+    timeline.flow(record(10_000, 1, 1, 1));
+    let trace = trace(&timeline, &Filter::default());
+    let left: Vec<&Value> = events(&trace, "b").collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+    assert_eq!((&left[0]["args"]["subject"], &left[0]["args"]["since_slot"]), (&"leaf-2".into(), &111.into()));
+}
+
+#[test]
 fn the_ring_holds_its_bounds() {
     let limits = Limits { time: Nanos(600_000_000), bytes: 48 * 100 };
     let mut timeline = Timeline::new("h", SLOT, limits);

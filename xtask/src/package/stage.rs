@@ -13,8 +13,13 @@ pub(super) const COMPLETIONS: [(&str, &str); 3] =
     [("bash", "completions/sluice.bash"), ("zsh", "completions/_sluice"), ("fish", "completions/sluice.fish")];
 /// Manual pages that `sluice man` makes, by how their names begin and end, and the folder that a package takes them from. The
 /// first that fits counts.
-pub(super) const PAGES: [(&str, &str, &str); 3] =
-    [("sluice-switch", ".8", "man/sluice-switch"), ("sluiced", ".8", "man/sluiced"), ("sluice", ".1", "man/sluice")];
+pub(super) const PAGES: [(&str, &str, &str); 5] = [
+    ("sluice-switch", ".8", "man/sluice-switch"),
+    ("sluiced", ".8", "man/sluiced"),
+    ("sluice-switch", ".5", "man/sluice-switch-files"),
+    ("sluice", ".5", "man/sluice-files"),
+    ("sluice", ".1", "man/sluice"),
+];
 /// Programs of the testbed: their pages are what they say of themselves.
 const TESTBED: [&str; 2] = ["sluice-job", "sluice-experiment"];
 /// Folders and files of deploy/monitoring that operators load.

@@ -4,6 +4,7 @@ use sluice_ebpf::Tier;
 use sluice_fleet::view::Fault;
 use sluice_realtime::{Overrun, Refusal, Standing};
 use sluice_schedule::Feedback;
+use sluice_wire::timeline::Filter;
 
 use super::*;
 use crate::conditions::ConditionCode;
@@ -180,6 +181,26 @@ fn every_condition_is_raised_by_what_it_says() {
         let said: Vec<_> = star.sites[0].core.conditions.iter().map(|condition| condition.code).collect();
         assert!(said.contains(code), "{} is not among {said:?}", code.as_str());
     }
+}
+
+#[test]
+fn the_time_line_says_when_a_condition_began_and_ended() {
+    let mut star = well();
+    let site = &mut star.sites[0];
+    let orderly = site.core.clock.clone();
+    raise(ConditionCode::ClockUnsafe, site);
+    site.core.clock = orderly;
+    site.turn(960);
+    let mut text = Vec::new();
+    site.core.timeline.lock().expect("no panic").chrome(&mut text, &Filter::default()).expect("written");
+    let trace: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
+    let events = trace["traceEvents"].as_array().expect("events");
+    let told: Vec<(&str, f64)> = events
+        .iter()
+        .filter(|event| event["name"] == "clock-unsafe")
+        .map(|event| (event["ph"].as_str().expect("a kind"), event["ts"].as_f64().expect("a time")))
+        .collect();
+    assert!(matches!(told[..], [("b", began), ("e", ended)] if ended - began == 60_000.0), "{told:?}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use sluice_formats::recording::{self, Line, Link, Pattern, Role};
 use sluice_scenario::Scenario;
 use sluice_schedule::policy::Why;
 use sluice_schedule::{Bytes, FlowId, JobId, LinkId, Nanos, Rate, Slot};
-use sluice_wire::snapshot::Mode;
+use sluice_wire::snapshot::{ConditionCode, Mode};
 use sluice_wire::timeline::{
     Anchor, EventKind, EventRecord, Filter, FlowRecord, Limits, LinkRecord, Timeline, Trigger, merge,
 };
@@ -58,7 +58,7 @@ pub static TRACES: Target = Target {
 /// A byte that chooses, then names, or a trace.
 pub static TIMELINES: Target = Target {
     name: "F32-timelines",
-    parser: "timelines: traces that are joined; and names of jobs, links and hosts in Chrome's form and in OpenTelemetry's",
+    parser: "timelines: traces that are joined; and names of jobs, links, hosts and switches in Chrome's form and in OpenTelemetry's",
     property: "whatever the names are, what is written is one JSON document without a control character; joined traces keep every event",
     shape: Shape::ChosenText(&[
         "traceEvents",
@@ -141,7 +141,8 @@ fn timelines(bytes: &[u8]) {
     let Ok(trace) = serde_json::from_slice::<Value>(rest) else { return };
     let events =
         trace["traceEvents"].as_array().map_or(0, |events| events.iter().filter(|event| event.is_object()).count());
-    let own = serde_json::from_slice::<Value>(&chrome(&timeline("job", "eth0", "h0"))).expect("JSON of our own");
+    let own = chrome(&timeline("job", "eth0", "h0", "leaf-1"));
+    let own = serde_json::from_slice::<Value>(&own).expect("JSON of our own");
     let more = own["traceEvents"].as_array().map_or(0, Vec::len);
     if let Ok(joined) = merge(vec![("a".into(), trace), ("b".into(), own)]) {
         assert_eq!(joined["traceEvents"].as_array().map_or(0, Vec::len), events + more);
@@ -150,8 +151,8 @@ fn timelines(bytes: &[u8]) {
 
 fn named(text: &str) {
     let mut names = text.lines();
-    let [job, link, host] = std::array::from_fn(|_| names.next().unwrap_or_default());
-    let timeline = timeline(job, link, host);
+    let [job, link, host, switch] = std::array::from_fn(|_| names.next().unwrap_or_default());
+    let timeline = timeline(job, link, host, switch);
     let mut otlp = Vec::new();
     let anchor = Anchor { slot: Slot(10), unix: Nanos(1_795_253_293_000_000_000) };
     timeline.otlp(&mut otlp, &Filter::default(), anchor).expect("into memory");
@@ -168,8 +169,8 @@ fn chrome(timeline: &Timeline) -> Vec<u8> {
     out
 }
 
-/// Some slots with a round, under these names.
-fn timeline(job: &str, link: &str, host: &str) -> Timeline {
+/// Some slots with a round and a condition, under these names.
+fn timeline(job: &str, link: &str, host: &str, switch: &str) -> Timeline {
     let mut timeline = Timeline::new(host, Nanos(60_000_000), Limits::default());
     let id = JobId::of("4711");
     timeline.name_job(id, job);
@@ -177,6 +178,8 @@ fn timeline(job: &str, link: &str, host: &str) -> Timeline {
     let event = |slot, kind| EventRecord { slot: Slot(slot), into_slot: Nanos(1000), kind };
     timeline.event(event(10, EventKind::RoundBegan(id, 3)));
     timeline.event(event(10, EventKind::Mode(Mode::Active)));
+    let silent = [(ConditionCode::SwitchUnreachable, switch)];
+    timeline.conditions(Slot(10), Nanos(1000), silent.into_iter());
     for slot in 10..14 {
         timeline.flow(FlowRecord {
             flow: FlowId(1),
@@ -231,6 +234,6 @@ fn timelines_seeds() -> Vec<Seed> {
     vec![
         Seed::of(0, "names", "4711 ring\neth0\ngpu-17\n"),
         Seed::of(0, "hostile", "a\u{1b}[2J\"\\\u{202e}\n\u{7f}\u{0}\n</script>\n"),
-        Seed::of(1, "trace", chrome(&timeline("job", "eth0", "h0"))),
+        Seed::of(1, "trace", chrome(&timeline("job", "eth0", "h0", "leaf-1"))),
     ]
 }

@@ -206,12 +206,14 @@ pub fn strike(stage: &mut Stage, fault: Drawn) -> Result<(), Unrun> {
 }
 
 /// After a fault everything is as before: flows managed, the switch heard by all.
-fn heal(stage: &mut Stage) -> Result<f64, Unrun> {
+fn heal(stage: &mut Stage, after: Drawn) -> Result<f64, Unrun> {
     let began = Instant::now();
     stage.captured()?;
     for host in 0..HOSTS {
         if stage.until(host, PATIENCE, is_fresh)?.is_none() {
-            return Err(RunError::Plan(format!("h{host} does not hear the switch again within {PATIENCE:?}")).into());
+            let heard = stage.snapshot(host).map(|seen| format!("{:?}", seen.switches));
+            let what = format!("h{host} does not hear the switch again within {PATIENCE:?} after {after:?}: {heard:?}");
+            return Err(RunError::Plan(what).into());
         }
     }
     Ok(began.elapsed().as_secs_f64() * 1e3)
@@ -242,7 +244,7 @@ pub fn faults(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
             // Until it ends: a successor may take its flows before it is known to be ready.
             released.extend(stage.released_within(at, at + fault.lasts.as_nanos() as u64));
         }
-        healed.push(heal(&mut stage)?);
+        healed.push(heal(&mut stage, fault)?);
         silences.push(stage.silence(at, Stage::now()));
         if stage.live.rate(0, struck, Stage::now()) <= 0.0 {
             return Err(RunError::Plan(format!("nothing moved after {fault:?}")).into());
