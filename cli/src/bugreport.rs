@@ -137,6 +137,7 @@ fn gather(
             lines("/api/v1/timeline?last=60s&format=chrome"),
         ),
         ("metrics.txt", "the metrics page", of_daemon("/metrics").map_or_else(Piece::Missing, Piece::Text)),
+        ("crash.jsonl", "what the daemon was told last before it crashed for the second time, or again", crash(file)),
         ("log.txt", "the last log lines of the units, where journald has them", log()),
     ]
 }
@@ -177,6 +178,16 @@ fn configuration(client: &Client<'_>, file: Option<&Path>) -> Piece {
             Piece::Document(json!({ "schema": SCHEMA, "of": "files", "keys": keys }))
         }
         Err(problems) => Piece::Text(problems.to_string()),
+    }
+}
+
+/// Of a daemon that crashed again within a minute.
+fn crash(file: Option<&Path>) -> Piece {
+    let dir = config::load(file, true).unwrap_or_default().config.node.state_dir;
+    match sluiced::crashed::kept(&dir).map(std::fs::read_to_string) {
+        Some(Ok(text)) => Piece::Lines(text),
+        Some(Err(error)) => Piece::Missing(error.to_string()),
+        None => Piece::Missing("it did not".into()),
     }
 }
 

@@ -153,6 +153,7 @@ impl Agent {
         let fabric = Rc::new(fabric(&loaded)?);
         let starts = Starts::new(&config.node.run_dir);
         let started_lately = starts.note(clock::monotonic());
+        crate::crashed::remember(started_lately, clock::monotonic(), &config.node.state_dir);
         // Who crashes again and again touches nothing any more: the kernel side stays closed, and nothing is decided.
         let looping = started_lately >= starts::LOOP;
         // So does a mode that was kept by hand stand above the fleet's.

@@ -301,6 +301,7 @@ impl Core {
         self.note_ended_rounds(now);
         let only_progress = self.events.iter().all(|event| matches!(event, Event::Progress(_)));
         for event in self.events.drain(..) {
+            crate::crashed::heed(now, &event);
             self.host.handle(now, event);
         }
         let active = self.host.sending();
@@ -382,7 +383,7 @@ impl Core {
             let mut table = table.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             let feedback = table.announce_own(now.slot, &announcement);
             drop(table);
-            self.host.handle(now, Event::Feedback { holder, feedback });
+            self.tell(now, Event::Feedback { holder, feedback });
             return;
         }
         self.holders.sent(now, holder, announcement.seq);

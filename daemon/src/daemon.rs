@@ -69,7 +69,8 @@ pub fn run(loaded: Loaded, file: Option<PathBuf>) -> anyhow::Result<ExitCode> {
         }
         None => Powers::default(),
     };
-    sluice_logs::abort_on_panic("flows fall back to ordinary congestion control within their orders' life");
+    let cost = "flows fall back to ordinary congestion control within their orders' life";
+    sluice_logs::abort_on_panic(cost, crate::crashed::keep);
     let prepared = rundir::prepare(&config.node.run_dir, &config.progress_dir());
     let _lock = match prepared.and_then(|()| rundir::lock(&config.lock())) {
         Ok(lock) => lock,

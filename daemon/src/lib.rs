@@ -14,6 +14,7 @@
 //! | `enforce`, `cgroups`, `watch`, `sock_diag`, `journal`, `rundir`, `starts` | the kernel side, whose sockets it takes, looking without it, outside changes, the run directory, crash loops |
 //! | [`privilege`] | with `privilege.split`: a helper that has the privileges, and a brain that has none |
 //! | `poison` | an input that the loop dies of, in builds with debug assertions |
+//! | [`crashed`] | what the loop was told before it died again |
 //! | `stored` | the one writer of small files of state |
 //! | `conditions`, `snapshot`, `numbers`, `metrics`, `http`, `control`, `logging` | what is shown and asked |
 //! | [`args`] | the command line |
@@ -33,6 +34,7 @@ mod conditions;
 pub mod config;
 mod control;
 mod core;
+pub mod crashed;
 pub mod daemon;
 mod enforce;
 mod exchange;

@@ -1,8 +1,8 @@
 //! One line for a panic, then the end: a process with a dead task would look alive to some and not to others.
 
-/// From now on a panic is told in one error line, with what it costs, and the process aborts. The service manager starts it
-/// again.
-pub fn abort_on_panic(cost: &'static str) {
+/// From now on a panic is told in one error line, with what it costs, and the process aborts; `last` is what the thread that
+/// panics does before that. The service manager starts it again.
+pub fn abort_on_panic(cost: &'static str, last: fn()) {
     std::panic::set_hook(Box::new(move |info| {
         let thread = std::thread::current();
         let name = thread.name().unwrap_or("unnamed").to_owned();
@@ -20,6 +20,7 @@ pub fn abort_on_panic(cost: &'static str) {
             %backtrace,
             "a bug: {text}"
         );
+        last();
         std::process::abort();
     }));
 }

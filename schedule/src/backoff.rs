@@ -33,6 +33,10 @@ impl Backoff {
         if self.planted.is(Mutant::BackoffWithoutJitter) {
             return bound;
         }
+        #[cfg(feature = "mutants")]
+        if self.planted.is(Mutant::GivesUp) && self.failures > 1 {
+            return LAST.times(1_000_000);
+        }
         Nanos(random % bound.0)
     }
 

@@ -27,6 +27,8 @@ pub enum Mutant {
     GapUnnoticed,
     /// A host waits for the whole bound before it dials again, as all others do.
     BackoffWithoutJitter,
+    /// A host that has dialed in vain does not dial again.
+    GivesUp,
     /// A host plans as if nobody else had been promised anything.
     OthersIgnored,
     /// A host orders no flow more than its floor.

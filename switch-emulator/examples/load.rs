@@ -363,7 +363,7 @@ fn main() -> anyhow::Result<()> {
         _ => tokio::runtime::Builder::new_multi_thread(),
     };
     let runtime = builder.worker_threads(arguments.threads).enable_all().build()?;
-    // The server lets 100 connections a second in, after a first hundred.
+    // The server lets 333 connections a second in, after a first hundred.
     let began = Instant::now() + Duration::from_millis(2000 + 11 * u64::from(arguments.hosts));
     let (Measured { exchanges: mut durations, mut late }, before, after) = runtime.block_on(async {
         let mut hosts = tokio::task::JoinSet::new();

@@ -78,9 +78,8 @@ fn serve(arguments: &Arguments) -> ExitCode {
 
 fn run(config: Config, arguments: &Arguments) -> anyhow::Result<()> {
     let log = start_log(&config);
-    sluice_logs::abort_on_panic(
-        "hosts do without its tables until it runs again; then these are full within two slots",
-    );
+    let cost = "hosts do without its tables until it runs again; then these are full within two slots";
+    sluice_logs::abort_on_panic(cost, || {});
     let mut builder = match arguments.workers {
         1 => tokio::runtime::Builder::new_current_thread(),
         _ => tokio::runtime::Builder::new_multi_thread(),

@@ -6,10 +6,12 @@
 //! | [`stream`] | a connection that was let in |
 //! | [`newest`] | how many one identity has |
 //! | [`refused`] | how many were not let in, and why |
+//! | `turns` | how many at once and a second |
 
 pub mod newest;
 pub mod refused;
 pub mod stream;
+mod turns;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -30,17 +32,16 @@ use crate::limits;
 use newest::Newest;
 use refused::Refusals;
 pub use stream::{Connection, Peer};
+use turns::Turns;
 
 /// What every HTTP/2 client says first.
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// How often it is looked for, once some of it came.
 const LOOK: Duration = Duration::from_millis(5);
-/// Connections that may come at once before they are spread out.
-const BURST: u32 = 100;
-/// Their distance after that: 100 a second.
-const SPACING: Duration = Duration::from_millis(10);
-/// What a connection from elsewhere takes of that: those that wait behind a thousand of them are let in a second later.
-const STRANGER_SPACING: Duration = Duration::from_millis(1);
+/// Connections that are looked at without a pause, whoever comes.
+const BURST: u32 = 1000;
+/// Their distance after that: those that wait behind a thousand of strangers are let in a second later.
+const SPACING: Duration = Duration::from_millis(1);
 
 /// How many connections there are and may be.
 #[derive(Clone, Debug)]
@@ -113,10 +114,11 @@ pub async fn http2(
     serve(listener, Gate::plain(peers, places), ready).await;
 }
 
-/// Accepts connections that the gate lets in, at most 100 a second after a first burst, and passes on those that begin as
-/// they should within [`limits::HANDSHAKE`].
+/// Accepts connections that the gate lets in, at most 333 a second after a first burst, and passes on those that begin as
+/// they should within [`limits::HANDSHAKE`] from their turn on.
 pub async fn serve(listener: TcpListener, gate: Gate, ready: mpsc::Sender<io::Result<Connection>>) {
     let mut next = Instant::now();
+    let mut turns = Turns::new(next);
     while !ready.is_closed() {
         // The bucket: `next` runs ahead of the present by what was taken out of it.
         let now = Instant::now();
@@ -127,18 +129,22 @@ pub async fn serve(listener: TcpListener, gate: Gate, ready: mpsc::Sender<io::Re
             sleep(Duration::from_millis(50)).await;
             continue;
         };
+        next += SPACING;
         if !allowed(&gate.peers, from.ip()) {
-            next += STRANGER_SPACING;
             gate.refusals.add(Reason::Network, &from.ip().to_canonical(), "");
             continue;
         }
-        next += SPACING;
         let Some(place) = gate.places.take() else {
             gate.refusals.add(Reason::Places, &from.ip().to_canonical(), "there are as many connections as may be");
             continue;
         };
+        let Some(wait) = turns.take(Instant::now()) else {
+            gate.refusals.add(Reason::Places, &from.ip().to_canonical(), "more come at once than can be let in");
+            continue;
+        };
         let (gate, ready) = (gate.clone(), ready.clone());
         tokio::spawn(async move {
+            sleep(wait).await;
             let opened = tokio::time::timeout(limits::HANDSHAKE, open(stream, &gate, place)).await;
             match opened.unwrap_or_else(|_| Err(Refused::new(Reason::Silent, "it said nothing, or too little, in 2 s")))
             {

@@ -44,6 +44,9 @@ pub mod text;
 pub mod timeline;
 pub mod udp;
 
+#[cfg(test)]
+mod golden;
+
 /// Messages, clients and servers generated from `proto/sluice/v1/sluice.proto`.
 #[allow(missing_docs, clippy::all)]
 pub mod pb {

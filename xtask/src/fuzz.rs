@@ -1,6 +1,7 @@
 //! `cargo xtask fuzz`: the parsers of `testbed/fuzz-targets`, guided by coverage, with libFuzzer on the same compiler as
 //! everything else; with the address sanitizer where there is a nightly one.
 
+mod coverage;
 mod run;
 mod seen;
 
@@ -16,7 +17,7 @@ use seen::Seen;
 
 pub(crate) const HELP: &str = "\
 cargo xtask fuzz NAME|all [--minutes N] [--inputs N] [--jobs N] [--asan] [--record] [--merge]
-cargo xtask fuzz --list | --corpus | --table
+cargo xtask fuzz --list | --corpus | --table | --coverage
 
 Feeds parsers with inputs that an engine makes which sees what code they reach (libFuzzer), and with edits that know the
 language. Whatever breaks a target is made as small as it can be and put into its corpus, where every run of the tests tries it
@@ -31,6 +32,7 @@ again; the command then fails. NAME is a folder of testbed/fuzz-targets/corpus, 
   --list       name the targets
   --corpus     write the inputs anew that our own encoders make
   --table      write the table of docs/fuzzing.md anew
+  --coverage   which lines of which crates the corpora and their edits reach; needs the component llvm-tools
 
 The first build takes some minutes, in target/fuzz; inputs, logs and what was found are in target/fuzz/runs.
 ";
@@ -70,6 +72,7 @@ pub(crate) fn run(args: &[String]) -> Result<(), Early> {
         }
         [one] if one == "--corpus" => Ok(anew("the_corpora_are_what_our_encoders_make_and_small")?),
         [one] if one == "--table" => Ok(anew("the_page_has_the_table_of_what_was_run")?),
+        [one] if one == "--coverage" => Ok(coverage::report()?),
         _ => Ok(fuzz(&read(args)?)?),
     }
 }
@@ -128,10 +131,16 @@ fn read(args: &[String]) -> Result<Asked, Early> {
     Ok(asked)
 }
 
+/// What the compiler calls this machine.
+fn host() -> Result<String, String> {
+    let said = output("rustc", &["-vV"])?;
+    let host = said.lines().find_map(|line| line.strip_prefix("host: ")).ok_or("rustc names no host")?;
+    Ok(host.to_owned())
+}
+
 /// Builds the driver; its path.
 fn build(asan: bool) -> Result<PathBuf, String> {
-    let triple = output("rustc", &["-vV"])?;
-    let triple = triple.lines().find_map(|line| line.strip_prefix("host: ")).ok_or("rustc names no host")?.to_owned();
+    let triple = host()?;
     if asan && output("rustc", &["+nightly", "-V"]).is_err() {
         return Err(
             "the address sanitizer needs a nightly compiler, and there is none: `rustup toolchain install nightly \

@@ -25,16 +25,16 @@ impl Core {
                         self.counters.refused_feedback += 1;
                         continue;
                     }
-                    self.host.handle(now, Event::Feedback { holder, feedback });
+                    self.tell(now, Event::Feedback { holder, feedback });
                 }
                 Inbound::Back { holder, slot_diff, offset_ns } => {
                     self.holders.back(now, holder, slot_diff, offset_ns);
                     self.doubts.connected(holder);
-                    self.host.handle(now, Event::HolderBack(holder));
+                    self.tell(now, Event::HolderBack(holder));
                 }
                 Inbound::Lost { holder, why, mismatch } => {
                     self.holders.lost(now, holder, why, mismatch);
-                    self.host.handle(now, Event::HolderLost(holder));
+                    self.tell(now, Event::HolderLost(holder));
                 }
                 Inbound::Datagrams(tally) => self.count_datagrams(tally),
                 Inbound::Passed(passed) => passed.iter().for_each(|passed| self.monitor.passed(*passed)),
@@ -42,6 +42,12 @@ impl Core {
         }
         self.heard |= self.host.has_news();
         self.heard
+    }
+
+    /// Tells the brain.
+    pub(super) fn tell(&mut self, now: Now, event: Event) {
+        crate::crashed::heed(now, &event);
+        self.host.handle(now, event);
     }
 
     /// Takes in what the kernel tells, without a turn; says how soon there has to be one.
@@ -56,7 +62,9 @@ impl Core {
             let host = self.host.config().host;
             let mut table = table.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             if let Some(feedback) = table.news_for_own(now.slot) {
-                self.host.handle(now, Event::Feedback { holder: host.holder(), feedback });
+                let event = Event::Feedback { holder: host.holder(), feedback };
+                crate::crashed::heed(now, &event);
+                self.host.handle(now, event);
                 self.heard |= self.host.has_news();
             }
         }

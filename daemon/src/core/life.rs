@@ -53,7 +53,10 @@ impl Core {
     pub fn stay_out(&mut self, now: Now, starts: usize) {
         self.set_mode(now, Mode::Bypass, None);
         let within = crate::starts::WITHIN.0 / 1_000_000_000;
-        let text = format!("sluiced was started {starts} times within {within} s and never ended in order");
+        let mut text = format!("sluiced was started {starts} times within {within} s and never ended in order");
+        if let Some(path) = crate::crashed::kept(&self.config.node.state_dir) {
+            text += &format!("; what it was told before it died last is in {}", path.display());
+        }
         self.conditions.set(now.wall.0, ConditionCode::RestartLoop, "", text);
     }
 
@@ -102,7 +105,7 @@ impl Core {
         let mut events = Vec::new();
         self.monitor.forget_sockets(&mut events);
         for event in events {
-            self.host.handle(now, event);
+            self.tell(now, event);
         }
         old
     }
@@ -128,7 +131,7 @@ impl Core {
             self.host = Host::new(sluice_schedule::host::HostConfig { boot, ..brain });
             let mut events = Vec::new();
             self.monitor.tell_again(&mut events);
-            events.into_iter().for_each(|event| self.host.handle(self.now, event));
+            events.into_iter().for_each(|event| self.tell(self.now, event));
         }
         self.traffic.reconfigure(&self.config);
         self.helped.reconfigure(&self.config);
@@ -151,7 +154,7 @@ impl Core {
                 tracing::info!(event = "flow-released", flow = %flow, why = "excluded", "a flow was given back");
                 self.datapath.release(row);
             }
-            self.host.handle(self.now, event);
+            self.tell(self.now, event);
         }
     }
 

@@ -100,7 +100,7 @@ impl Core {
         let mut events = Vec::new();
         self.monitor.taken(now.mono, &taken, &mut events);
         for event in events {
-            self.host.handle(now, event);
+            self.tell(now, event);
         }
     }
 }

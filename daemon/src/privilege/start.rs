@@ -221,7 +221,7 @@ fn try_to_help(lines: &[i32], file: Option<&Path>) -> anyhow::Result<()> {
     // Before there is a second thread, which would keep what it has.
     confine::keep(&kept)?;
     let filter = logging::start(&loaded.config.log);
-    sluice_logs::abort_on_panic("the brain ends too; flows fall back to ordinary congestion control");
+    sluice_logs::abort_on_panic("the brain ends too; flows fall back to ordinary congestion control", || {});
     let known = Known::new(&loaded);
     // Once, while it may mount.
     known.prepare();

@@ -2,6 +2,7 @@
 //! keys change of it.
 
 mod audit;
+mod crash;
 mod fleet;
 mod keys;
 mod kubernetes;

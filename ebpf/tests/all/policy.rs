@@ -137,18 +137,34 @@ fn sweeping_finds_idle_flows_whose_order_has_expired() {
     assert!(!flow.control().starts_with("sluice"));
 }
 
+/// A flow whose daemon has gone without a word. What is dropped first stands first.
+struct Left {
+    flow: common::Flow,
+    _kernel: common::Kernelled,
+    options: Options,
+    port: u16,
+    net: common::Net,
+}
+
+/// One that was ordered 80 Mbit/s for so long; `None`: the test is skipped.
+fn left_under_an_order(lives: Nanos) -> Option<Left> {
+    let net = common::net()?;
+    let port = common::port();
+    let options = common::options()?;
+    let mut kernel = common::open(&net, options.clone())?;
+    let flow = common::Flow::start(&net, port);
+    let row = kernel.take(&net, &flow.stream).expect("an Opened event");
+    kernel.path().order(row, Rate::mbps(80), monotonic().plus(lives));
+    std::thread::sleep(Duration::from_millis(50));
+    drop(kernel.opened.take());
+    Some(Left { flow, _kernel: kernel, options, port, net })
+}
+
 /// Promises: P-23
 #[test]
 fn another_program_takes_the_sockets_over_under_the_other_name() {
-    let Some(net) = common::net() else { return };
-    let port = common::port();
-    let Some(options) = common::options() else { return };
-    let Some(mut kernel) = common::open(&net, options.clone()) else { return };
-    let flow = common::Flow::start(&net, port);
-    let row = kernel.take(&net, &flow.stream).expect("an Opened event");
-    kernel.path().order(row, Rate::mbps(80), monotonic().plus(Nanos::from_millis(4_000)));
-    std::thread::sleep(Duration::from_millis(50));
-    drop(kernel.opened.take());
+    let Some(left) = left_under_an_order(Nanos::from_millis(4_000)) else { return };
+    let Left { net, flow, options, .. } = &left;
     // As if the pins had been made by another build: its digest differs.
     let pin = options.pin_dir().join(format!("abi{ABI}")).join("sluice_cfg");
     let map = MapData::from_pin(pin).expect("pinned");
@@ -156,10 +172,11 @@ fn another_program_takes_the_sockets_over_under_the_other_name() {
     let mut row0 = cfg.get(&0, 0).expect("one row");
     row0[8] ^= 1;
     cfg.set(0, row0, 0).expect("written");
-    let mut again = common::open(&net, options.clone()).expect("it worked before");
+    let mut again = common::open(net, options.clone()).expect("it worked before");
     let names = options.names();
     assert_eq!(flow.control(), names[1]);
-    let row = again.wait_for(|e| e.kind == SocketEventKind::Opened && e.remote.port() == port).expect("Opened").row;
+    let row =
+        again.wait_for(|e| e.kind == SocketEventKind::Opened && e.remote.port() == left.port).expect("Opened").row;
     // The order goes with the socket.
     std::thread::sleep(Duration::from_millis(50));
     let stats = again.path().stats(row).expect("a live row");
@@ -172,24 +189,17 @@ fn another_program_takes_the_sockets_over_under_the_other_name() {
 /// As where bpffs was unmounted under a daemon: what it pinned is out of its successor's sight, and so are its orders.
 #[test]
 fn a_successor_that_knows_no_orders_leaves_sockets_with_theirs_until_it_has_one() {
-    let Some(net) = common::net() else { return };
-    let port = common::port();
-    let Some(options) = common::options() else { return };
-    let Some(mut kernel) = common::open(&net, options.clone()) else { return };
-    let flow = common::Flow::start(&net, port);
-    let row = kernel.take(&net, &flow.stream).expect("an Opened event");
-    kernel.path().order(row, Rate::mbps(80), monotonic().plus(Nanos::from_millis(6_000)));
-    std::thread::sleep(Duration::from_millis(50));
-    drop(kernel.opened.take());
+    let Some(left) = left_under_an_order(Nanos::from_millis(6_000)) else { return };
+    let Left { net, flow, options, .. } = &left;
     // Names with a dot are none there.
     let aside = std::path::PathBuf::from(format!("{}-aside", options.pin_dir().display()));
     std::fs::rename(options.pin_dir(), &aside).expect("renamed");
-    let mut again = common::open(&net, options.clone()).expect("it worked before");
+    let mut again = common::open(net, options.clone()).expect("it worked before");
     let names = options.names();
     assert_eq!(flow.control(), names[0], "nobody knows its order here");
     let had = flow.rate_over(Duration::from_millis(300));
     assert!(had > 60.0, "{had} of 80 Mbit/s under its last order");
-    let row = again.take(&net, &flow.stream).expect("an Opened event");
+    let row = again.take(net, &flow.stream).expect("an Opened event");
     again.path().order(row, Rate::mbps(50), monotonic().plus(Nanos::from_millis(2_000)));
     assert_eq!(flow.control(), names[1]);
     let has = flow.rate_over(Duration::from_millis(300));

@@ -36,7 +36,9 @@ pub struct Dial {
 impl Dial {
     pub fn new(mutant: Option<Mutant>) -> Dial {
         let backoff = match mutant {
-            Some(Mutant::InBrain(planted @ InBrain::BackoffWithoutJitter)) => Backoff::with_mutant(planted),
+            Some(Mutant::InBrain(planted @ (InBrain::BackoffWithoutJitter | InBrain::GivesUp))) => {
+                Backoff::with_mutant(planted)
+            }
             _ => Backoff::default(),
         };
         Dial { connected: true, backoff, ticket: 0, tries: 0, first: [Nanos::ZERO; 2], since: Nanos::ZERO }

@@ -31,6 +31,8 @@ pub struct Flow {
     /// Its row in its host's table; `None`: closed, or the table was full.
     pub row: Option<Place>,
     pub order: Option<Order>,
+    /// The order that has to be there again before it is woken (a mutant).
+    pub asleep: Option<Rate>,
     pub open: bool,
     /// Bytes of the round, and how many of them arrived.
     pub demand: f64,
@@ -185,6 +187,9 @@ impl Kernel {
 
     fn pace(&self, at: usize) -> f64 {
         let flow = &self.flows[at];
+        if flow.asleep.is_some() && flow.live_order(self.now).is_some() {
+            return 0.0;
+        }
         let order = if self.orders_for_ever { flow.order.map(|order| order.rate) } else { flow.live_order(self.now) };
         order.map_or(f64::INFINITY, |rate| rate.0 as f64)
     }

@@ -17,11 +17,13 @@ pub enum Mutant {
     SlotsGoBack,
     /// A host keeps to the first path that it learned.
     PathsForEver,
+    /// The kernel does not wake a flow whose order was lowered until it is as high as it was.
+    NotWoken,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Mutant; 23] = [
+    pub const ALL: [Mutant; 25] = [
         Mutant::InBrain(InBrain::LeaseNeverEnds),
         Mutant::InBrain(InBrain::SequenceWithoutBoot),
         Mutant::InBrain(InBrain::Added),
@@ -34,6 +36,7 @@ impl Mutant {
         Mutant::InBrain(InBrain::SilenceIsZero),
         Mutant::InBrain(InBrain::GapUnnoticed),
         Mutant::InBrain(InBrain::BackoffWithoutJitter),
+        Mutant::InBrain(InBrain::GivesUp),
         Mutant::InBrain(InBrain::OthersIgnored),
         Mutant::InBrain(InBrain::HeldToFloor),
         Mutant::InBrain(InBrain::Stingy),
@@ -45,6 +48,7 @@ impl Mutant {
         Mutant::OrdersForEver,
         Mutant::SlotsGoBack,
         Mutant::PathsForEver,
+        Mutant::NotWoken,
     ];
 
     /// The invariants that it breaks. A run that ends by another one says nothing of whether the defect would be noticed.
@@ -65,6 +69,8 @@ impl Mutant {
             // Orders jump where nothing was heard.
             Mutant::InBrain(InBrain::SilenceIsZero | InBrain::GapUnnoticed) => &[10],
             Mutant::InBrain(InBrain::BackoffWithoutJitter) => &[11],
+            // Long after all faults somebody is not reached yet.
+            Mutant::InBrain(InBrain::GivesUp) => &[17],
             // Links inside are promised more than they carry.
             Mutant::InBrain(InBrain::OthersIgnored) => &[2],
             // What has room is held.
@@ -79,6 +85,8 @@ impl Mutant {
             Mutant::GraceWithoutEnd | Mutant::OrdersForEver => &[4],
             Mutant::SlotsGoBack => &[6],
             Mutant::PathsForEver => &[16],
+            // A flow with bytes to send and an order moves none.
+            Mutant::NotWoken => &[13],
         }
     }
 

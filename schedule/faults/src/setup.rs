@@ -290,6 +290,7 @@ fn add_job(cluster: &mut Cluster, plan: &mut Plan<'_>, n: usize, options: &JobOp
             row: None,
             path: real.iter().map(|hop| plan.cable(hop)).collect(),
             order: None,
+            asleep: None,
             open: false,
             demand: 0.0,
             delivered: 0.0,

@@ -383,6 +383,10 @@ impl World {
         let target = &mut self.cluster.kernel.flows[at];
         let id = target.id;
         let before = target.live_order(self.now);
+        if self.mutant == Some(Mutant::NotWoken) {
+            let had = target.asleep.or(before);
+            target.asleep = before.and(had).filter(|had| rate < *had);
+        }
         target.order = Some(crate::kernel::Order { rate, expires });
         if id != flow {
             return self.blame(8, format!("host {host}'s order for {flow} reached {id}, which has its row now"));

@@ -33,9 +33,11 @@ enum How {
     Arithmetic(usize),
     /// Tests of these packages under Miri, with so many schedules.
     Miri(&'static [&'static [&'static str]]),
+    /// As [`How::Commands`], by a nightly toolchain.
+    Nightly(&'static [&'static str]),
 }
 
-pub(super) const LONG: [Long; 13] = [
+pub(super) const LONG: [Long; 14] = [
     Long {
         name: "seeds",
         what: "T-S: the brains under faults, with further seeds",
@@ -65,6 +67,13 @@ pub(super) const LONG: [Long; 13] = [
         bar: "0 crashes, 0 inputs over 1 s",
         seed: None,
         how: How::Commands(&["cargo xtask fuzz all --minutes 10"]),
+    },
+    Long {
+        name: "asan",
+        what: "T-F: parsers with unsafe code by libFuzzer with the address sanitizer, two hours each; needs a nightly toolchain",
+        bar: "0 crashes",
+        seed: None,
+        how: How::Nightly(&["cargo xtask fuzz F05 F16 F17 F18 F19 F20 --minutes 120 --asan"]),
     },
     Long {
         name: "chaos",
@@ -116,6 +125,8 @@ pub(super) const LONG: [Long; 13] = [
         how: How::Miri(&[
             &["-p", "sluice-struct-ops", "--lib", "--", "finds_members", "refuses_what"],
             &["-p", "sluice-progress", "--lib", "--", "layout::", "writer::heap::"],
+            &["-p", "sluice-ebpf", "--lib", "--", "abi::tests::records_from", "abi::tests::names_have"],
+            &["-p", "sluice-nccl", "--lib", "--", "comms::", "translate::tests::any_descriptor"],
         ]),
     },
     Long {
@@ -137,6 +148,9 @@ pub(super) const LONG: [Long; 13] = [
 /// Schedules that Miri tries.
 const SCHEDULES: &str = "-Zmiri-many-seeds=0..64 -Zmiri-disable-isolation -Zmiri-ignore-leaks";
 
+/// Of a property, for each of them.
+const DRAWS: &str = "8";
+
 pub(super) fn find(name: &str) -> Option<&'static Long> {
     LONG.iter().find(|run| run.name == name)
 }
@@ -152,7 +166,7 @@ impl Long {
             return Outcome::skipped(why);
         }
         Outcome::of(match self.how {
-            How::Commands(commands) => programs(commands),
+            How::Commands(commands) | How::Nightly(commands) => programs(commands),
             How::Chaos => chaos(),
             How::Advisories => supply::advisories().map(|()| "0".to_owned()),
             How::Arithmetic(most) => arithmetic(most),
@@ -169,6 +183,9 @@ impl Long {
                 &["+nightly", "miri", "--version"],
                 "no Miri: rustup toolchain install nightly --component miri rust-src",
             ),
+            How::Nightly(_) => {
+                (&["+nightly", "--version"], "no nightly toolchain: rustup toolchain install nightly --profile minimal")
+            }
             How::Commands(_) | How::Chaos => return None,
         };
         output("cargo", tool).is_err().then_some(why)
@@ -213,7 +230,8 @@ fn miri(sets: &[&[&str]]) -> Result<String, String> {
     let mut all = 0;
     for set in sets {
         let tests = Step::new("cargo", &["+nightly", "miri", "test", "--locked"]).args(set.iter().copied());
-        let ran = passed(&tests.with("MIRIFLAGS", SCHEDULES).read()?);
+        let tests = tests.with("MIRIFLAGS", SCHEDULES).with("PROPTEST_CASES", DRAWS);
+        let ran = passed(&tests.read()?);
         if ran == 0 {
             return Err(format!("no test has one of these names: {}", set.join(" ")));
         }

@@ -1,5 +1,7 @@
 //! Every defect that can be planted is noticed, and soon, by what it breaks.
 
+use std::collections::BTreeSet;
+
 use sluice_faults::{Mode, Mutant, Options, run};
 
 /// The seeds that are always run.
@@ -22,6 +24,12 @@ fn noticed(mutant: Mutant) {
         }
         None => panic!("{mutant:?} was not noticed in {SEEDS} seeds of each mode"),
     }
+}
+
+#[test]
+fn every_invariant_is_broken_by_a_defect_that_can_be_planted() {
+    let broken: BTreeSet<u8> = Mutant::ALL.iter().flat_map(|mutant| mutant.breaks()).copied().collect();
+    assert_eq!(broken, (1..=18).collect());
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod broken;
 mod mini;
 mod records;
+mod slower;
 
 use std::path::Path;
 

@@ -19,8 +19,8 @@ const T: [f64; 6] = [f64::NAN, f64::NAN, 12.71, 4.303, 3.182, 2.776];
 
 /// The jobs' patterns.
 const PATTERNS: [&str; 4] = ["ring", "ps", "tree", "mixed"];
-/// What breaks meanwhile.
-const TROUBLES: [&str; 5] = ["none", "switch-gone", "restart-storm", "crash-loop", "loss"];
+/// What breaks meanwhile. With `fair` nothing does, and daemons share equally.
+const TROUBLES: [&str; 6] = ["none", "fair", "switch-gone", "restart-storm", "crash-loop", "loss"];
 /// Those that are run where none are named.
 const USUAL: [(&str, usize, &str); 3] = [("ring", 1, "none"), ("mixed", 3, "none"), ("mixed", 3, "restart-storm")];
 
@@ -51,7 +51,16 @@ impl Cell {
             ("switch-gone", _) => (1.05, 1.25),
             ("restart-storm" | "crash-loop", _) => (1.10, 1.25),
             (_, 1) => (1.02, 1.02),
+            ("fair", _) => (1.05, 1.05),
             _ => (1.00, 1.25),
+        }
+    }
+
+    /// Of the daemons.
+    fn policy(self) -> Policy {
+        match self.trouble {
+            "fair" => Policy::Sluice { policy: Some("fair".into()), nic: false },
+            _ => sluice(),
         }
     }
 
@@ -96,7 +105,7 @@ impl Cell {
             before: turn,
         };
         let times = match (self.trouble, every) {
-            ("none" | "loss", _) => 0,
+            ("none" | "fair" | "loss", _) => 0,
             (_, None) => 1,
             (_, Some(every)) => seconds * 1000 / every,
         };
@@ -108,7 +117,7 @@ impl Cell {
     /// with Sluice, which alone has something that they hit.
     fn came(self, with: &[String], without: &[String]) -> usize {
         match self.trouble {
-            "none" => 0,
+            "none" | "fair" => 0,
             "loss" => lost(with).min(lost(without)),
             "crash-loop" => struck(with, "daemon-kill of h0"),
             _ => struck(with, "switch-restart of s0"),
@@ -118,7 +127,7 @@ impl Cell {
     /// How often it must come, at least, where so many faults are planned. Jobs that are done sooner see fewer of them.
     fn must_come(self, faults: usize) -> usize {
         match self.trouble {
-            "none" => 0,
+            "none" | "fair" => 0,
             "loss" => 1,
             _ => faults.div_ceil(2),
         }
@@ -190,9 +199,9 @@ pub fn benefit(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
             // Which comes first alternates, so that what changes on the machine falls on both.
             let (with, without) = if pair % 2 == 0 {
                 let without = iterations(ground, &plan, &places, &plain)?;
-                (iterations(ground, &plan, &places, &sluice())?, without)
+                (iterations(ground, &plan, &places, &cell.policy())?, without)
             } else {
-                let with = iterations(ground, &plan, &places, &sluice())?;
+                let with = iterations(ground, &plan, &places, &cell.policy())?;
                 (with, iterations(ground, &plan, &places, &plain)?)
             };
             let ((with, notes), (without, other_notes)) = (with, without);
@@ -251,15 +260,15 @@ mod tests {
     #[test]
     fn cells_have_names_and_plans() {
         let all: Vec<Cell> = Cell::all().collect();
-        assert_eq!(all.len(), 40);
+        assert_eq!(all.len(), 48);
         for cell in &all {
             let (plan, places) = cell.plan(12);
             assert_eq!((plan.jobs.len(), places.len()), (cell.jobs, cell.jobs), "{}", cell.name());
-            assert_eq!(plan.faults.is_empty(), matches!(cell.trouble, "none" | "loss"));
+            assert_eq!(plan.faults.is_empty(), matches!(cell.trouble, "none" | "fair" | "loss"));
             assert_eq!(asked(&[cell.name()]).ok(), Some(vec![*cell]));
         }
         assert_eq!(asked(&[]).map(|cells| cells.len()).ok(), Some(3));
-        assert_eq!(asked(&["all".into()]).map(|cells| cells.len()).ok(), Some(40));
+        assert_eq!(asked(&["all".into()]).map(|cells| cells.len()).ok(), Some(48));
         let refused = asked(&["ring/2/none".into()]).map_err(|why| why.to_string());
         assert!(refused.is_err_and(|why| why.contains("ring/1/none")));
     }
