@@ -39,7 +39,8 @@ fn program(name: &str) -> Option<Command> {
 
 /// The lines of a page.
 fn lines(page: &str, text: &str) -> Vec<Line> {
-    let (mut found, mut prose, mut block): (Vec<Line>, String, Option<Vec<(usize, &str)>>) = Default::default();
+    let (mut found, mut prose) = (Vec::<Line>::new(), String::new());
+    let mut block: Option<Vec<(usize, &str)>> = None;
     let mut shell = false;
     for (at, line) in text.lines().enumerate() {
         if let Some(language) = line.trim_start().strip_prefix("```") {

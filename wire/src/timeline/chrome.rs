@@ -119,7 +119,8 @@ impl Timeline {
                     began.insert((code, subject));
                 }
                 EventKind::ConditionEnded(code, subject) => {
-                    if !began.remove(&(code, subject)) {
+                    let began_within = began.remove(&(code, subject));
+                    if !began_within {
                         before.insert((code, subject), None);
                     }
                 }
