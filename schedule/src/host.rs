@@ -260,9 +260,8 @@ impl Host {
         }
         self.renewed = self.renewed.filter(|_| !renew).or(Some(orders::Renewal::at(now)));
         self.announcer.ready = None;
-        if self.trust == ClockTrust::Trusted {
-            self.announce(now, actions);
-        }
+        let tell = if self.trust == ClockTrust::Trusted { Host::announce } else { Host::ask_for_slots };
+        tell(self, now, actions);
         actions.extend(self.routes.take_news());
         self.news = Change::None;
         self.links.planned();

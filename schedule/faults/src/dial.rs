@@ -91,6 +91,7 @@ impl World {
             return;
         }
         let id = self.cluster.holders[holder].id;
+        self.cluster.daemons[host].offsets.remove(&id);
         self.wake(host, vec![Event::HolderLost(id)]);
         self.dial_later(host, holder);
     }
@@ -139,6 +140,7 @@ impl World {
         }
         self.check_herd(host, holder, tries);
         if tries == 1 {
+            self.cluster.daemons[host].offsets.remove(&id);
             self.wake(host, vec![Event::HolderLost(id)]);
         }
         self.dial_later(host, holder);

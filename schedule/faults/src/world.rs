@@ -281,7 +281,6 @@ impl World {
             all.push(Event::SlotEdge);
             let facts =
                 ClockFacts { peer_offsets: daemon.offsets.values().copied().collect(), ..ClockFacts::default() };
-            daemon.offsets.clear();
             let trusted = match trust(self.slot, false, &facts) {
                 Ok(()) => ClockTrust::Trusted,
                 Err(_) => ClockTrust::Untrusted,

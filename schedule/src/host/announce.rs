@@ -1,5 +1,7 @@
 //! When to announce what to whom: at once when something changed that others plan by, and once per slot for the lease.
 
+mod asking;
+
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -249,9 +251,7 @@ impl Host {
                 }
                 continue;
             }
-            if due {
-                state.renewed = Some(now.slot);
-            }
+            state.renewed = if due { Some(now.slot) } else { state.renewed };
             state.pending = Change::None;
             state.announced_at = now.mono;
             state.seq += 1;

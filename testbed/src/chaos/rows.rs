@@ -136,9 +136,9 @@ pub const ROWS: &[Row] = &[
         "C9",
         true,
         [
-            "one host's clock: +37 s, −5 s, a slot forward and back, 200 ppm for 20 s, frozen for 10 s; a clock that nobody disciplines",
-            "times that the daemon takes it over; slots smaller than one before; until the step is counted; least 10 ms over the rate before; silence",
-            "≥ half of those that it is set; 0; ≤ 2 slots; ≥ 0.5; as P-2",
+            "one host's clock: +37 s, −5 s, a slot forward and back, nine forward, 200 ppm for 20 s, frozen for 10 s; a clock that nobody disciplines",
+            "times that the daemon takes it over; slots smaller than one before; until the step is counted, and until all switches are heard again; least 10 ms over the rate before; silence",
+            "≥ half of those that it is set; 0; ≤ 2 slots, ≤ 2 s; ≥ 0.5; as P-2",
         ],
         110,
         clock::wrong,

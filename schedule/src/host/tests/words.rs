@@ -110,3 +110,32 @@ fn a_round_of_which_less_is_sent_than_was_said_is_no_news_slot_after_slot() {
     }
     assert!(said[1..].iter().all(|said| (1..=2).contains(said)), "{said:?}");
 }
+
+#[test]
+fn a_host_that_distrusts_its_clock_promises_nothing_and_asks_once_in_a_slot() {
+    let mut host = lone_host();
+    sends_to(&mut host, 1, HOLDER, at(0));
+    // When something is said within this time, and of how many flows.
+    let said = |host: &mut Host, times: std::ops::Range<u64>| -> Vec<[u64; 2]> {
+        let mut all = Vec::new();
+        for ms in times {
+            let mut actions = Vec::new();
+            host.decide(at(ms), &mut actions);
+            all.extend(actions.iter().filter_map(|action| match action {
+                Action::Announce { announcement, .. } => Some([ms, announcement.flows.len() as u64]),
+                _ => None,
+            }));
+        }
+        all
+    };
+    assert_eq!(said(&mut host, 0..2), [[0, 1]]);
+    host.handle(at(2), Event::Clock(crate::event::ClockTrust::Untrusted));
+    assert_eq!(said(&mut host, 2..150), [[60, 0], [120, 0]]);
+    // One that cannot be reached is not asked, and one that is back at the next chance.
+    host.handle(at(150), Event::HolderLost(HOLDER));
+    assert_eq!(said(&mut host, 150..450), [[0; 2]; 0]);
+    host.handle(at(450), Event::HolderBack(HOLDER));
+    assert_eq!(said(&mut host, 450..500), [[450, 0]]);
+    host.handle(at(500), Event::Clock(crate::event::ClockTrust::Trusted));
+    assert_eq!(said(&mut host, 500..560).first(), Some(&[500, 1]), "everything is told again");
+}

@@ -7,6 +7,7 @@ use sluice_wire::snapshot::ConditionCode;
 
 use crate::chaos::figure::{Figure, Unit};
 use crate::chaos::ground::{Ground, Setting, Size, Stage, Unrun, silence_bound};
+use crate::chaos::rows::partition::is_fresh;
 use crate::run::RunError;
 
 const SLOT_MS: f64 = 60.0;
@@ -14,6 +15,9 @@ const SLOT_MS: f64 = 60.0;
 const LEAST_BIN: f64 = 0.5;
 /// Of the times that a clock is set this part is taken over, at least: two that come at once may be taken as one.
 const TAKEN: f64 = 0.5;
+
+/// A host whose clock is right again asks within a slot, and judges its clock each second.
+const HEARD_MS: f64 = 2_000.0;
 
 /// How a clock is wrong.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -76,6 +80,8 @@ pub fn wrong(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
         Wrong::Step(-5_000.0),
         Wrong::Step(SLOT_MS),
         Wrong::Step(-SLOT_MS),
+        // Others refuse what it says, and it stays connected: it has to find out by itself that it is right again.
+        Wrong::Step(9.0 * SLOT_MS),
         Wrong::Drift { ms_each_second: 0.2, seconds: 20 },
         Wrong::Frozen(Duration::from_secs(10)),
     ];
@@ -131,6 +137,7 @@ pub fn wrong(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
         // Before it is right again, which it is by another reload.
         let taken = stage.logged(0, "config-reloaded").len();
         stage.live.daemons.set_clock(0, 0.0)?;
+        let heard = stage.until(0, Duration::from_secs(10), is_fresh)?;
         watch(&mut stage, &mut slots, Duration::from_secs(1))?;
         let end = Stage::now();
         let name = wrong.name();
@@ -158,6 +165,12 @@ pub fn wrong(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
             ));
             figures.push(Figure::holds(format!("{name}: the daemon says clock-unsafe, and why"), alarm));
         }
+        figures.push(Figure::at_most(
+            format!("{name}: until all switches are heard as before, once it is right again"),
+            heard.unwrap_or(f64::INFINITY),
+            Unit::Ms,
+            HEARD_MS,
+        ));
         let out = ran_out(&stage).saturating_sub(out_before);
         figures.push(Figure::exactly(format!("{name}: orders that ran out meanwhile"), out as usize, 0));
         let least = stage.least_bin((at, end), base);
