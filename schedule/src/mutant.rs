@@ -41,6 +41,8 @@ pub enum Mutant {
     DeafToPeers,
     /// A host does not speak to a holder again that it had lost.
     NeverBack,
+    /// A host that distrusts its clock does not ask in which slot others are.
+    SilentInDoubt,
     /// A holder takes whatever a host says at once.
     QuotaForgotten,
 }

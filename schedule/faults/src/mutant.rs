@@ -23,7 +23,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Mutant; 25] = [
+    pub const ALL: [Mutant; 26] = [
         Mutant::InBrain(InBrain::LeaseNeverEnds),
         Mutant::InBrain(InBrain::SequenceWithoutBoot),
         Mutant::InBrain(InBrain::Added),
@@ -43,6 +43,7 @@ impl Mutant {
         Mutant::InBrain(InBrain::RoundedUp),
         Mutant::InBrain(InBrain::DeafToPeers),
         Mutant::InBrain(InBrain::NeverBack),
+        Mutant::InBrain(InBrain::SilentInDoubt),
         Mutant::InBrain(InBrain::QuotaForgotten),
         Mutant::GraceWithoutEnd,
         Mutant::OrdersForEver,
@@ -79,7 +80,8 @@ impl Mutant {
             Mutant::InBrain(InBrain::Stingy) => &[5, 18],
             Mutant::InBrain(InBrain::RoundedUp) => &[14],
             Mutant::InBrain(InBrain::DeafToPeers) => &[15],
-            Mutant::InBrain(InBrain::NeverBack) => &[7, 17, 18],
+            // Who has lost a holder, or once was in another slot, hears nothing any more.
+            Mutant::InBrain(InBrain::NeverBack | InBrain::SilentInDoubt) => &[7, 17, 18],
             Mutant::InBrain(InBrain::QuotaForgotten) => &[9],
             // Who is dead still holds a flow.
             Mutant::GraceWithoutEnd | Mutant::OrdersForEver => &[4],

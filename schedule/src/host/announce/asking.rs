@@ -5,11 +5,15 @@ use super::{HolderState, Summary};
 use crate::event::{Action, Now};
 use crate::host::Host;
 use crate::message::Announcement;
+use crate::mutant::Mutant;
 
 impl Host {
     /// Announces nothing at all to every holder that can be reached, once in a slot: its answer says its slot, and what it
     /// keeps of this host's ends.
     pub(in crate::host) fn ask_for_slots(&mut self, now: Now, actions: &mut Vec<Action>) {
+        if self.planted.is(Mutant::SilentInDoubt) {
+            return;
+        }
         let (host, boot, slot) = (self.config.host, self.config.boot, self.config.slot);
         // Whose links are in use by now is one of them, also where nothing was ever promised.
         let _ = self.audience();
