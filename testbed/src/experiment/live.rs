@@ -180,6 +180,17 @@ impl Live {
         self.until_sample(rank, time, what, |sample| sample.flows.iter().all(|flow| flow.1 == managed))
     }
 
+    /// Runs until nineteen of twenty flows of member `rank` have been seen as managed in one sample; when that was, ns. Of many
+    /// flows some have been given back for what they lost, at any time.
+    ///
+    /// # Errors
+    /// When it does not happen within `time`, or the job failed.
+    pub fn until_captured(&mut self, rank: usize, time: Duration) -> Result<u64, RunError> {
+        self.until_sample(rank, time, "captured", |sample| {
+            sample.flows.iter().filter(|flow| flow.1).count() * 20 >= sample.flows.len() * 19
+        })
+    }
+
     /// Runs until every flow of member `rank` that has something to send has been seen under plain TCP in one sample; when
     /// that was, ns. An acknowledgement gives a flow back: one that waits for others has none to come.
     ///
