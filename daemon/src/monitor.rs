@@ -292,7 +292,7 @@ impl Monitor {
         // Those without a row are asked for again as time goes by.
         if std::mem::take(&mut self.rematch) {
             self.match_sockets(now, out);
-        } else if self.matching.stirred || edge && self.uncaptured > 0 {
+        } else if self.matching.stirred || edge && (self.uncaptured > 0 || self.sockets.has_touched()) {
             self.match_stirred(now, out);
         }
         self.redraw(out);

@@ -159,8 +159,10 @@ impl Kernel {
             Ok(_) => {
                 // Who went by itself meanwhile has told how.
                 self.take_records(out);
-                // One that has been silent for so long is as good as closed: whoever asked for it again would give it a row.
-                self.rescan(SocketEventKind::Closed, out);
+                // One that has been silent for so long is as good as closed: whoever asked for it again would give it a row. Where
+                // words were lost nobody knows whether it was one of those.
+                let lost = self.counters.get().events_lost != self.events_lost;
+                self.rescan(if lost { SocketEventKind::Released } else { SocketEventKind::Closed }, out);
             }
             Err(error) => tracing::debug!(event = "not-reclaimed", %error, "rows of silent flows stay theirs"),
         }

@@ -36,7 +36,7 @@ mod scene;
 use std::collections::BTreeMap;
 
 use crate::event::{Action, Allowance, ClockTrust, Event, FlowProgress, FlowSpec, Now, ReleaseReason};
-use crate::message::{Feedback, Refusal};
+use crate::message::Feedback;
 use crate::mutant::{Mutant, Planted};
 use crate::policy::{Fair, Planned, Policy, PrimalDual, Scene, SrptP, Why};
 use crate::units::{Bytes, FlowId, HolderId, JobId, LinkId, Nanos, Rate};
@@ -436,8 +436,7 @@ impl Host {
                 self.news.note(job.heard(now, holder, status));
             }
         }
-        // A holder in another slot talks of other slots: its view does not count, and the old one ages.
-        if feedback.refused != Some(Refusal::SlotGuard) {
+        if self.counts(holder, feedback.seq, feedback.refused) {
             let news = self.links.heard(now, holder, feedback.slot, feedback.warm, feedback.links);
             self.news.note(news);
             self.hear_incoming(now);

@@ -311,6 +311,10 @@ impl Sockets {
     pub fn take_touched(&mut self) -> Vec<(u64, Place)> {
         std::mem::take(&mut self.touched)
     }
+    /// Are there any that [`Sockets::take_touched`] would give?
+    pub fn has_touched(&self) -> bool {
+        !self.touched.is_empty()
+    }
     /// The namespace that a socket is in.
     pub fn netns_of(&self, cookie: u64) -> Option<NetNs> {
         self.all.get(&cookie).map(|socket| socket.netns)

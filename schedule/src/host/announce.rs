@@ -1,11 +1,13 @@
 //! When to announce what to whom: at once when something changed that others plan by, and once per slot for the lease.
 
 mod asking;
+mod audience;
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use self::audience::Part;
 use super::change::{Change, SOON, counted_on};
 use super::rendezvous::Rendezvous;
 use super::{Flow, Host, Job};
@@ -111,17 +113,6 @@ impl AllTold {
     }
 }
 
-/// What a holder is to this host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
-    /// It keeps links that are in use here.
-    Links,
-    /// Jobs of this host meet there.
-    Jobs,
-    /// Neither of them any more.
-    None,
-}
-
 /// The announcements to one holder, and what is known of its process.
 #[derive(Debug, Default)]
 struct HolderState {
@@ -136,6 +127,8 @@ struct HolderState {
     /// The holder keeps something of this host's, which has to be renewed or withdrawn.
     keeps: bool,
     announced: Summary,
+    /// Sequence number of the last announcement that only asked for the holder's slot; 0: none did.
+    asked: u64,
     boot: Option<BootId>,
     /// How often the boot id changed since `boots_since`.
     boots: u32,
@@ -271,21 +264,6 @@ impl Host {
             actions.push(Action::Announce { holder, announcement });
         }
         self.announcer.told = told;
-    }
-
-    /// Every holder that this host announces to or announced to, by id, with what it is to this host now.
-    fn audience(&mut self) -> Vec<(HolderId, Part)> {
-        let Announcer { holders, rendezvous, .. } = &mut self.announcer;
-        let used = self.links.holders().map(|(holder, _)| holder);
-        for holder in used.chain(rendezvous.all()).chain(self.routes.holders()) {
-            holders.entry(holder).or_default();
-        }
-        let part = |holder| match () {
-            () if self.links.in_use(holder) => Part::Links,
-            () if rendezvous.is_at(holder) => Part::Jobs,
-            () => Part::None,
-        };
-        holders.keys().map(|&holder| (holder, part(holder))).collect()
     }
 
     /// What others' plans depend on, holder by holder. One that keeps links in use hears of the flows that cross them and of

@@ -315,7 +315,8 @@ impl Bench {
             monitor.look_for_dormant(time);
         }
         let asked = std::mem::take(&mut monitor.rematch) | std::mem::take(&mut monitor.matching.stirred);
-        if asked || edge && monitor.uncaptured > 0 {
+        let touched = !monitor.sockets.take_touched().is_empty();
+        if asked || edge && (monitor.uncaptured > 0 || touched) {
             match_naively(monitor, time, &mut out);
         }
         monitor.redraw(&mut out);

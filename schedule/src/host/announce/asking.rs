@@ -1,31 +1,37 @@
 //! A host whose clock is not trusted promises nothing, but asks in which slot others are: with what it heard last as its only
 //! evidence it would take itself for wrong for ever.
 
+use super::audience::Part;
 use super::{HolderState, Summary};
-use crate::event::{Action, Now};
+use crate::event::{Action, ClockTrust, Now};
 use crate::host::Host;
-use crate::message::Announcement;
+use crate::message::{Announcement, Refusal};
 use crate::mutant::Mutant;
+use crate::units::HolderId;
+
+/// Holders to whom there is nothing else to say are asked once in so many slots, each in one of its own.
+const SELDOM_SLOTS: u32 = 16;
 
 impl Host {
-    /// Announces nothing at all to every holder that can be reached, once in a slot: its answer says its slot, and what it
-    /// keeps of this host's ends.
+    /// Announces nothing at all to holders that can be reached, once in a slot: the answer says its slot, and what it keeps of
+    /// this host's ends.
     pub(in crate::host) fn ask_for_slots(&mut self, now: Now, actions: &mut Vec<Action>) {
         if self.planted.is(Mutant::SilentInDoubt) {
             return;
         }
         let (host, boot, slot) = (self.config.host, self.config.boot, self.config.slot);
-        // Whose links are in use by now is one of them, also where nothing was ever promised.
-        let _ = self.audience();
-        let lost = &self.announcer.lost;
-        let reached = self.announcer.holders.iter_mut().filter(|(holder, state)| {
-            !lost.contains(holder) && (state.seq == 0 || now.mono.minus(state.announced_at) >= slot)
-        });
-        for (&holder, state) in reached {
+        for (holder, part) in self.audience() {
+            let Some(state) = self.announcer.holders.get_mut(&holder) else { continue };
+            let soon = part != Part::None || state.keeps || now.slot.0 % SELDOM_SLOTS == holder.0 % SELDOM_SLOTS;
+            let due = state.seq == 0 || now.mono.minus(state.announced_at) >= slot;
+            if !soon || !due || self.announcer.lost.contains(&holder) {
+                continue;
+            }
             let seq = state.seq + 1;
             // Once the clock is trusted again, everything is news.
             *state = HolderState {
                 seq,
+                asked: seq,
                 renewed: None,
                 announced_at: now.mono,
                 keeps: false,
@@ -35,5 +41,12 @@ impl Host {
             let announcement = Announcement { host, boot, seq, slot: now.slot, ..Announcement::default() };
             actions.push(Action::Announce { holder, announcement });
         }
+    }
+
+    /// Does what a holder says of its links count? In another slot it talks of other slots, and whoever only asked for its slot
+    /// watches none of its links: an answer without any would be taken for empty ones. What was known ages instead.
+    pub(in crate::host) fn counts(&self, holder: HolderId, seq: u64, refused: Option<Refusal>) -> bool {
+        let asked = self.announcer.holders.get(&holder).is_some_and(|state| state.asked > 0 && state.asked == seq);
+        refused != Some(Refusal::SlotGuard) && self.trust == ClockTrust::Trusted && !asked
     }
 }

@@ -139,3 +139,30 @@ fn a_host_that_distrusts_its_clock_promises_nothing_and_asks_once_in_a_slot() {
     host.handle(at(500), Event::Clock(crate::event::ClockTrust::Trusted));
     assert_eq!(said(&mut host, 500..560).first(), Some(&[500, 1]), "everything is told again");
 }
+
+#[test]
+fn an_answer_to_whoever_asked_for_a_slot_says_nothing_of_links() {
+    let mut host = lone_host();
+    sends_to(&mut host, 1, HOLDER, at(0));
+    let said = |host: &mut Host, ms: u64| {
+        let mut actions = Vec::new();
+        host.decide(at(ms), &mut actions);
+        actions.iter().find_map(|action| match action {
+            Action::Announce { announcement, .. } => Some(announcement.seq),
+            _ => None,
+        })
+    };
+    let answers = |host: &mut Host, ms: u64, seq: u64| {
+        let feedback = Feedback { warm: true, seq, slot: at(ms).slot, ..Feedback::default() };
+        host.handle(at(ms), Event::Feedback { holder: HOLDER, feedback });
+        host.decide(at(ms), &mut Vec::new());
+        host.views().next().map(|view| view.1)
+    };
+    host.handle(at(0), Event::Clock(crate::event::ClockTrust::Untrusted));
+    let question = said(&mut host, 0).expect("it asks");
+    assert_eq!(answers(&mut host, 1, question), Some(ViewState::Local));
+    host.handle(at(2), Event::Clock(crate::event::ClockTrust::Trusted));
+    let promise = said(&mut host, 2).expect("it announces");
+    assert_eq!(answers(&mut host, 3, question), Some(ViewState::Local), "the answer came late");
+    assert_eq!(answers(&mut host, 4, promise), Some(ViewState::Fresh));
+}
