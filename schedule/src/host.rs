@@ -227,7 +227,7 @@ impl Host {
             Event::Measured { link, total, managed } => {
                 self.links.measured(link, total, managed, self.config.newcomer_share);
             }
-            Event::Clock(trust) => self.trust = trust,
+            Event::Clock(trust) => self.judge_clock(trust),
         }
     }
 

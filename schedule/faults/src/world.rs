@@ -289,6 +289,8 @@ impl World {
                 daemon.trust = trusted;
                 all.push(Event::Clock(trusted));
                 let trusts = trusted == ClockTrust::Trusted;
+                // What was heard before says nothing of the slots that others are in by now.
+                self.measures.heard.retain(|(hears, _), _| !trusts || *hears != host);
                 self.seen(if trusts { Situation::ClockTrustedAgain } else { Situation::ClockDistrusted });
             }
             self.note_slot(host);

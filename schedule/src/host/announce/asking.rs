@@ -43,10 +43,19 @@ impl Host {
         }
     }
 
+    /// Whether slots may be trusted from here on. What was known before they could not is known no longer: it says nothing of
+    /// the slots that others are in by now.
+    pub(in crate::host) fn judge_clock(&mut self, trust: ClockTrust) {
+        if trust == ClockTrust::Trusted && self.trust == ClockTrust::Untrusted {
+            self.links.forget_heard();
+        }
+        self.trust = trust;
+    }
+
     /// Does what a holder says of its links count? In another slot it talks of other slots, and whoever only asked for its slot
     /// watches none of its links: an answer without any would be taken for empty ones. What was known ages instead.
     pub(in crate::host) fn counts(&self, holder: HolderId, seq: u64, refused: Option<Refusal>) -> bool {
         let asked = self.announcer.holders.get(&holder).is_some_and(|state| state.asked > 0 && state.asked == seq);
-        refused != Some(Refusal::SlotGuard) && self.trust == ClockTrust::Trusted && !asked
+        refused != Some(Refusal::SlotGuard) && !(asked && self.trust == ClockTrust::Trusted)
     }
 }

@@ -115,6 +115,11 @@ impl Links {
         Change::large_if(step.is_some())
     }
 
+    /// No holder has said anything yet, as at the start.
+    pub fn forget_heard(&mut self) {
+        self.holders.values_mut().for_each(|view| view.heard = None);
+    }
+
     /// Moves every view's state to now; true if any counts otherwise than before, or is old: then rates go up step by
     /// step. True as well at a step of the clock.
     pub fn age(&mut self, now: Now, slot: Nanos, trust: ClockTrust, config: &HostConfig) -> bool {
