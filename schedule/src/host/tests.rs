@@ -1,5 +1,6 @@
 //! The brains of hosts and switch on a fluid star: what the policies promise, checked in virtual time.
 
+mod boots;
 mod edges;
 mod fair_floor;
 mod follows;

@@ -394,3 +394,18 @@ fn what_befalls_a_socket_has_those_meet_that_name_it_and_no_others() {
     assert_eq!(opened(&bench.poll(6_000)).len(), 1);
     assert!(bench.monitor.matching.met <= met + 10 + 1 + 150, "{} after {met}", bench.monitor.matching.met);
 }
+
+#[test]
+fn what_comes_and_goes_and_is_nobodys_is_forgotten_with_the_next_edge() {
+    let mut bench = Bench::new();
+    for n in 0..50_u8 {
+        let (local, remote) = ends(n, 0);
+        let place = Place { netns: NetNs(0), tuple: Tuple::of(local, remote) };
+        let known = Known { cookie: cookie(local, remote), place, uid: 0, pid: 9_000 };
+        bench.monitor.sockets.know(now(u64::from(n) * 60).mono, HostId::of("h0"), known);
+        bench.monitor.poll(now(u64::from(n) * 60), true, &bench.kernel.clone(), &mut Vec::new());
+    }
+    assert_eq!(bench.monitor.sockets.iter().count(), 0);
+    // It came and went after the last matching.
+    assert!(bench.monitor.sockets.take_touched().len() <= 2);
+}
