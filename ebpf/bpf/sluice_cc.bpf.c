@@ -135,7 +135,7 @@ int init(__u64 *ctx)
 	__u32 index = 0, gen = 0;
 
 	flow->flags = FLOW_EMPTY;
-	flow->cuts = 0;
+	flow->peak = 0;
 	flow->mark_us = now / 1000;
 	flow->sent_before = 0;
 	flow->frozen = 0;
@@ -281,7 +281,7 @@ int set_state(__u64 *ctx)
 	struct sluice_cfg *cfg;
 	enum order_state says;
 	struct order last;
-	__u64 order, now;
+	__u64 order, pacing, now;
 	bool surplus;
 
 	if (state != TCP_CA_LOSS || flow->flags & FLOW_RENO || !flow->gen)
@@ -315,15 +315,12 @@ int set_state(__u64 *ctx)
 		tp->snd_cwnd = window(tp, flow, flow->cap ? flow->cap : order);
 		return 0;
 	}
-	if (!flow->cap || flow->cap > order)
-		flow->cap = order;
-	flow->cap = max_u64(flow->cap / 2, row->delivery_rate);
-	flow->cap = max_u64(flow->cap, least_cap(cfg, order));
+	pacing = flow->cap && flow->cap < order ? flow->cap : order;
+	cap_at(flow, max_u64(max_u64(pacing / 2, row->delivery_rate), least_cap(cfg, order)), pacing, now);
 	if (flow->cap >= order)
 		flow->cap = 0;
-	flow->cap_ns = now;
 	if (flow->frozen)
-		flow->mark_us = flow->cap_ns / 1000;
+		flow->mark_us = now / 1000;
 	flow->frozen = 0;
 	order = flow->cap ? flow->cap : order;
 	set_pacing(tp, order);

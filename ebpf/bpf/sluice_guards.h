@@ -15,8 +15,8 @@ struct flow {
 	/* Generation of the row; 0: it has none. */
 	__u32 gen;
 	__u32 flags;
-	/* How often the present squeeze has cut the window. */
-	__u32 cuts;
+	/* KiB/s that it was paced at when it was capped last. */
+	__u32 peak;
 	/* The last good order. */
 	__u64 rate;
 	__u64 expiry;
@@ -57,6 +57,9 @@ _Static_assert(sizeof(struct flow) <= 104, "struct flow must fit into icsk_ca_pr
 #define FLOW_SETTLING 16
 /* The loss window before was a bad one. */
 #define FLOW_LOSING 32
+/* How often the present squeeze has cut the window, three times at most. */
+#define FLOW_CUT 64
+#define FLOW_CUTS (3 * FLOW_CUT)
 
 #define MIN_CWND 4U
 #define MILLISECOND 1000000ULL
@@ -125,9 +128,30 @@ INLINE void resume(struct tcp_sock *tp, struct flow *flow, struct sluice_cfg *cf
 	moved = max_u64(moved, least_cap(cfg, order));
 	if (moved >= order)
 		return;
-	flow->cap = moved;
-	flow->cap_ns = now;
+	cap_at(flow, moved, moved, now);
 	flow->trip_ns = now;
+}
+
+/* Caps a flow that was paced at `pacing` until now. */
+INLINE void cap_at(struct flow *flow, __u64 cap, __u64 pacing, __u64 now)
+{
+	flow->cap = cap;
+	flow->cap_ns = now;
+	flow->peak = pacing / 1024;
+}
+
+/*
+ * By how much a cap rises at a time: a quarter while it is less than three quarters of the rate at which the flow was capped last,
+ * a thirty-second from there on, and a quarter again once it is an eighth above that: the path carries more by now. A quarter
+ * each time would overfill the queue several times a second for as long as the order is more than the path carries.
+ */
+INLINE __u64 cap_step(struct flow *flow)
+{
+	__u64 peak = (__u64)flow->peak * 1024;
+
+	if (flow->cap >= peak + peak / 8)
+		flow->peak = 0;
+	return flow->peak && flow->cap * 4 >= peak * 3 ? flow->cap / 32 : flow->cap / 4;
 }
 
 INLINE void set_pacing(struct tcp_sock *tp, __u64 rate)
@@ -323,7 +347,7 @@ INLINE bool loss_guard(struct tcp_sock *tp, struct flow *flow, struct sluice_cfg
 			if (flow->cap && now - flow->cap_ns > CAP_HOLD) {
 				/* Up only as far as the path is seen to carry it, or when all this is long ago. */
 				if (rate * 10 >= flow->cap * 9)
-					flow->cap += flow->cap / 4;
+					flow->cap += cap_step(flow);
 				if (flow->cap >= order || now - flow->cap_ns > cfg->loss_retrip)
 					flow->cap = 0;
 			}
@@ -341,8 +365,7 @@ INLINE bool loss_guard(struct tcp_sock *tp, struct flow *flow, struct sluice_cfg
 			    !below_plain(tp, order))
 				return 1;
 			flow->trip_ns = now;
-			flow->cap_ns = now;
-			flow->cap = max_u64(kept, least_cap(cfg, order));
+			cap_at(flow, max_u64(kept, least_cap(cfg, order)), pacing, now);
 			flow->flags = (flow->flags & ~FLOW_LOSING) | FLOW_SETTLING;
 			flow->win_ns = now + 2 * least;
 			COUNT_UP(loss_trips);
@@ -382,7 +405,7 @@ INLINE void guards_anew(struct tcp_sock *tp, struct flow *flow, __u64 now)
 INLINE void squeeze(struct tcp_sock *tp, struct flow *flow, struct sluice_cfg *cfg, __u64 now, __u64 pacing,
 		    __u64 delivered, long rtt_us)
 {
-	__u32 least = least_rtt(tp), us = now / 1000, smallest = spare(tp, pacing) / 2;
+	__u32 least = least_rtt(tp), us = now / 1000, smallest = spare(tp, pacing) / 2, cuts = flow->flags & FLOW_CUTS;
 	__u64 enough = flow->cap ? 7 : 5, kept = flow->cap ? pacing / 8 * 5 : pacing / 4 * 3;
 	bool grows = rtt_us > 0 && (__u64)rtt_us > (__u64)least + (least > 4000 ? least : 4000);
 
@@ -394,9 +417,9 @@ INLINE void squeeze(struct tcp_sock *tp, struct flow *flow, struct sluice_cfg *c
 		if (!flow->frozen)
 			return;
 		flow->frozen = 0;
-		if (flow->cuts >= 2 && (__u64)flow->mark_us * 1024 * 8 < pacing * enough) {
-			flow->cap = max_u64(max_u64((__u64)flow->mark_us * 1024, kept), least_cap(cfg, pacing));
-			flow->cap_ns = now;
+		if (cuts >= 2 * FLOW_CUT && (__u64)flow->mark_us * 1024 * 8 < pacing * enough) {
+			kept = max_u64(max_u64((__u64)flow->mark_us * 1024, kept), least_cap(cfg, pacing));
+			cap_at(flow, kept, pacing, now);
 		}
 		flow->mark_us = us;
 		return;
@@ -405,17 +428,17 @@ INLINE void squeeze(struct tcp_sock *tp, struct flow *flow, struct sluice_cfg *c
 		if (delivered * 8 >= (__u64)flow->sent_before * enough || (__s32)(us - flow->mark_us) < 0)
 			return;
 		flow->frozen = in_flight(tp);
-		flow->cuts = 0;
+		cuts = 0;
 		/* While the window is cut: the most that arrived. */
 		flow->mark_us = delivered;
 		COUNT_UP(squeezes);
 	}
-	if (flow->cuts >= 3) {
+	if (cuts == FLOW_CUTS) {
 		flow->frozen = 0;
 		flow->mark_us = us + 1000000;
 		return;
 	}
-	flow->cuts++;
+	flow->flags = (flow->flags & ~FLOW_CUTS) | (cuts + FLOW_CUT);
 	flow->frozen = flow->frozen / 2 > smallest ? flow->frozen / 2 : smallest;
 }
 
