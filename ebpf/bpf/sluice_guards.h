@@ -112,26 +112,6 @@ INLINE __u64 least_cap(struct sluice_cfg *cfg, __u64 order)
 	return least < order ? least : order;
 }
 
-/*
- * A flow that the loss guard gave back goes on from what ordinary TCP moved meanwhile, and from there as far up as its path
- * carries it: all of an order that is wrong still would lose more in its two round trips than ordinary TCP does in seconds.
- * It is as one that was capped just now: the next time it loses, it is given back again.
- */
-INLINE void resume(struct tcp_sock *tp, struct flow *flow, struct sluice_cfg *cfg, struct sluice_sock *own, __u64 now,
-		   __u64 order)
-{
-	__u64 moved;
-
-	if (!own->bans || !tp->srtt_us || now - own->banned_until > cfg->loss_ban << MAX_BAN_DOUBLINGS)
-		return;
-	moved = (__u64)tp->snd_cwnd * tp->mss_cache * 8000000 / tp->srtt_us;
-	moved = max_u64(moved, least_cap(cfg, order));
-	if (moved >= order)
-		return;
-	cap_at(flow, moved, moved, now);
-	flow->trip_ns = now;
-}
-
 /* Caps a flow that was paced at `pacing` until now. */
 INLINE void cap_at(struct flow *flow, __u64 cap, __u64 pacing, __u64 now)
 {
@@ -152,6 +132,26 @@ INLINE __u64 cap_step(struct flow *flow)
 	if (flow->cap >= peak + peak / 8)
 		flow->peak = 0;
 	return flow->peak && flow->cap * 4 >= peak * 3 ? flow->cap / 32 : flow->cap / 4;
+}
+
+/*
+ * A flow that the loss guard gave back goes on from what ordinary TCP moved meanwhile, and from there as far up as its path
+ * carries it: all of an order that is wrong still would lose more in its two round trips than ordinary TCP does in seconds.
+ * It is as one that was capped just now: the next time it loses, it is given back again.
+ */
+INLINE void resume(struct tcp_sock *tp, struct flow *flow, struct sluice_cfg *cfg, struct sluice_sock *own, __u64 now,
+		   __u64 order)
+{
+	__u64 moved;
+
+	if (!own->bans || !tp->srtt_us || now - own->banned_until > cfg->loss_ban << MAX_BAN_DOUBLINGS)
+		return;
+	moved = (__u64)tp->snd_cwnd * tp->mss_cache * 8000000 / tp->srtt_us;
+	moved = max_u64(moved, least_cap(cfg, order));
+	if (moved >= order)
+		return;
+	cap_at(flow, moved, moved, now);
+	flow->trip_ns = now;
 }
 
 INLINE void set_pacing(struct tcp_sock *tp, __u64 rate)

@@ -216,7 +216,12 @@ impl Live {
             }
             seen = self.samples.len();
             if Instant::now() > end {
-                return Err(RunError::Plan(format!("not all flows of member {rank} were {what} within {time:?}")));
+                let last = self.samples.iter().rev().find(|sample| sample.rank == rank);
+                let (managed, all) =
+                    last.map_or((0, 0), |last| (last.flows.iter().filter(|flow| flow.1).count(), last.flows.len()));
+                return Err(RunError::Plan(format!(
+                    "not all flows of member {rank} were {what} within {time:?}: {managed} of {all} are managed"
+                )));
             }
             self.run_for(Duration::from_millis(5))?;
         }
