@@ -67,6 +67,8 @@ _Static_assert(sizeof(struct flow) <= 104, "struct flow must fit into icsk_ca_pr
 #define MAX_BAN_DOUBLINGS 3
 /* The loss guard's cap does not rise for this long. */
 #define CAP_HOLD (100 * MILLISECOND)
+/* An order below the cap makes it needless only after this long: what falls for a moment rises again. */
+#define CAP_KEPT (1000 * MILLISECOND)
 /* Bytes/s, 1 Mbit/s: under a lower cap the segments by which a flow shows what its path carries take seconds. */
 #define LEAST_CAP 125000ULL
 
@@ -110,6 +112,18 @@ INLINE __u64 least_cap(struct sluice_cfg *cfg, __u64 order)
 	if (least < cfg->floor)
 		least = cfg->floor;
 	return least < order ? least : order;
+}
+
+/* Does the cap hold it back? */
+INLINE bool is_capped(struct flow *flow, __u64 order)
+{
+	return flow->cap && flow->cap < order;
+}
+
+/* What a flow with this order is paced at. */
+INLINE __u64 paced(struct flow *flow, __u64 order)
+{
+	return is_capped(flow, order) ? flow->cap : order;
 }
 
 /* Caps a flow that was paced at `pacing` until now. */
@@ -200,7 +214,7 @@ INLINE __u32 window(struct tcp_sock *tp, struct flow *flow, __u64 rate)
 /* Segments that the last order kept on the path without a queue, or what is in flight if that is more. */
 INLINE __u32 carried(struct tcp_sock *tp, struct flow *flow)
 {
-	__u64 rate = flow->cap && flow->cap < flow->rate ? flow->cap : flow->rate, segments;
+	__u64 rate = paced(flow, flow->rate), segments;
 	__u32 mss = tp->mss_cache, flying = in_flight(tp), rtt = least_rtt(tp);
 
 	if (rtt > 1000000)
@@ -304,11 +318,11 @@ INLINE void reno(struct tcp_sock *tp, struct flow *flow, __u32 losses, __u32 ack
 
 /*
  * What the guards saw of the path holds whatever is ordered, or an order that changes all the time would never be
- * guarded. Only an order below the cap needs none: it is less than the path was seen to carry.
+ * guarded. Only an order that stays below the cap needs none: it is less than the path was seen to carry.
  */
-INLINE void new_order(struct flow *flow, __u64 before, __u64 order)
+INLINE void new_order(struct flow *flow, __u64 before, __u64 order, __u64 now)
 {
-	if (order != before && flow->cap && order <= flow->cap)
+	if (order != before && flow->cap && order <= flow->cap && now - flow->cap_ns > CAP_KEPT)
 		flow->cap = 0;
 }
 
@@ -348,14 +362,14 @@ INLINE bool loss_guard(struct tcp_sock *tp, struct flow *flow, struct sluice_cfg
 				/* Up only as far as the path is seen to carry it, or when all this is long ago. */
 				if (rate * 10 >= flow->cap * 9)
 					flow->cap += cap_step(flow);
-				if (flow->cap >= order || now - flow->cap_ns > cfg->loss_retrip)
+				if (now - flow->cap_ns > (flow->cap >= order ? CAP_KEPT : cfg->loss_retrip))
 					flow->cap = 0;
 			}
 		} else if (!(flow->flags & FLOW_LOSING)) {
 			flow->flags |= FLOW_LOSING;
 		} else {
 			/* Delivery measured while holes are being filled is too low: what was not lost is the other measure. */
-			pacing = flow->cap ? flow->cap : order;
+			pacing = paced(flow, order);
 			kept = max_u64(rate, pacing * delivered / (delivered + lost));
 			/*
 			 * The path carries nearly all of the order: the queue is full of somebody else's segments, and plain
@@ -406,7 +420,8 @@ INLINE void squeeze(struct tcp_sock *tp, struct flow *flow, struct sluice_cfg *c
 		    __u64 delivered, long rtt_us)
 {
 	__u32 least = least_rtt(tp), us = now / 1000, smallest = spare(tp, pacing) / 2, cuts = flow->flags & FLOW_CUTS;
-	__u64 enough = flow->cap ? 7 : 5, kept = flow->cap ? pacing / 8 * 5 : pacing / 4 * 3;
+	bool capped = is_capped(flow, flow->rate);
+	__u64 enough = capped ? 7 : 5, kept = capped ? pacing / 8 * 5 : pacing / 4 * 3;
 	bool grows = rtt_us > 0 && (__u64)rtt_us > (__u64)least + (least > 4000 ? least : 4000);
 
 	if (smallest < MIN_CWND)
