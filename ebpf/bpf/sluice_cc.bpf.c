@@ -30,7 +30,7 @@ INLINE __u64 surplus(struct tcp_sock *tp, struct flow *flow, struct sluice_cfg *
 		.now = now, .rtt = (__u64)(tp->srtt_us >> 3) * 1000, .queue = queueing(tp, rs), .lost = tp->lost,
 		.app_limited = rs->is_app_limited, .yields = surplus->yields,
 	};
-	__u64 link = is_capped(flow, order) ? 0 : surplus->link, extra;
+	__u64 link = flow->cap ? 0 : surplus->link, extra;
 	__u64 before = surplus->extra;
 
 	extra = surplus_look(surplus, order, link > cfg->ceiling ? cfg->ceiling : link, &signs);
@@ -64,7 +64,7 @@ INLINE __u32 on_ack(struct tcp_sock *tp, struct flow *flow, struct sluice_cfg *c
 	order = (struct order){ flow->rate, flow->expiry, row->surplus.link, row->surplus.yields };
 	if (read_order(cfg, index, flow->gen, now, &order) == ORDER_RELEASE)
 		return SLUICE_EVENT_RELEASED;
-	new_order(flow, flow->rate, order.rate, now);
+	new_order(flow, flow->rate, order.rate);
 	flow->rate = order.rate;
 	flow->expiry = order.expiry;
 	row->surplus.link = order.link;
@@ -80,14 +80,15 @@ INLINE __u32 on_ack(struct tcp_sock *tp, struct flow *flow, struct sluice_cfg *c
 	else if (loss_guard(tp, flow, cfg, now, rate))
 		return SLUICE_EVENT_LOSS_GUARD;
 	pacing = rate + extra;
-	pacing = paced(flow, pacing);
+	if (flow->cap && flow->cap < pacing)
+		pacing = flow->cap;
 	delivery = delivery_window(tp, flow, cfg, now, pacing, guarded, rs);
 	flow->last_us = now / 1000;
 	if (tp->write_seq == tp->snd_una)
 		flow->flags |= FLOW_EMPTY;
 	set_pacing(tp, pacing);
 	tp->snd_cwnd = window(tp, flow, pacing);
-	if (is_capped(flow, rate))
+	if (flow->cap)
 		flags |= SLUICE_STAT_LOSS_GUARD;
 	if (flow->frozen)
 		flags |= SLUICE_STAT_SQUEEZED;
@@ -134,7 +135,7 @@ int init(__u64 *ctx)
 	__u32 index = 0, gen = 0;
 
 	flow->flags = FLOW_EMPTY;
-	flow->peak = 0;
+	flow->cuts = 0;
 	flow->mark_us = now / 1000;
 	flow->sent_before = 0;
 	flow->frozen = 0;
@@ -151,7 +152,7 @@ int init(__u64 *ctx)
 		rate = clamp_rate(cfg, own->rate);
 		expiry = own->rate_until;
 		resume(tp, flow, cfg, own, now, rate);
-		gen = take_row(tp, &index, paced(flow, rate), now);
+		gen = take_row(tp, &index, flow->cap ? flow->cap : rate, now);
 		if (!gen) {
 			COUNT_UP(table_full);
 			/* The next acknowledgement gives it back, and nobody takes it again at once. */
@@ -174,7 +175,7 @@ int init(__u64 *ctx)
 		flow->flags |= FLOW_PACING_OURS;
 	}
 	tp->snd_ssthresh = 0x7fffffff;
-	set_pacing(tp, paced(flow, rate));
+	set_pacing(tp, flow->cap ? flow->cap : rate);
 	tell(tp, SLUICE_EVENT_OPENED, index, gen);
 	return 0;
 }
@@ -247,16 +248,16 @@ int cwnd_event(__u64 *ctx)
 		return 0;
 	}
 	rate = clamp_rate(cfg, order.rate);
-	if (is_capped(flow, rate)) {
+	if (flow->cap && flow->cap < rate)
 		rate = flow->cap;
-		flags |= SLUICE_STAT_LOSS_GUARD;
-	}
 	/* Only ever raise here: the segment under way was sized for the old rate and is charged at the present one. */
 	if (rate > sk->sk_pacing_rate)
 		set_pacing(tp, rate);
 	/* The window is that of the order before the pause, and if all of it is lost nothing comes back that would widen it. */
 	if (window(tp, flow, rate) > tp->snd_cwnd)
 		tp->snd_cwnd = window(tp, flow, rate);
+	if (flow->cap)
+		flags |= SLUICE_STAT_LOSS_GUARD;
 	if (flow->flags & FLOW_EMPTY && (__u64)((__u32)(now / 1000) - flow->last_us) * 1000 >= cfg->idle_ns) {
 		/* The pause is no part of what the path delivers, and what was left over before it may be gone. */
 		open_window(tp, flow, now / 1000);
@@ -280,7 +281,7 @@ int set_state(__u64 *ctx)
 	struct sluice_cfg *cfg;
 	enum order_state says;
 	struct order last;
-	__u64 order, pacing, now;
+	__u64 order, now;
 	bool surplus;
 
 	if (state != TCP_CA_LOSS || flow->flags & FLOW_RENO || !flow->gen)
@@ -310,18 +311,21 @@ int set_state(__u64 *ctx)
 		/* Of a flow that sent much more than its order the time-out says nothing of the order. */
 		if (!surplus)
 			flow->cap_ns = now;
-		set_pacing(tp, paced(flow, order));
-		tp->snd_cwnd = window(tp, flow, paced(flow, order));
+		set_pacing(tp, flow->cap ? flow->cap : order);
+		tp->snd_cwnd = window(tp, flow, flow->cap ? flow->cap : order);
 		return 0;
 	}
-	pacing = paced(flow, order);
-	cap_at(flow, max_u64(max_u64(pacing / 2, row->delivery_rate), least_cap(cfg, order)), pacing, now);
+	if (!flow->cap || flow->cap > order)
+		flow->cap = order;
+	flow->cap = max_u64(flow->cap / 2, row->delivery_rate);
+	flow->cap = max_u64(flow->cap, least_cap(cfg, order));
 	if (flow->cap >= order)
 		flow->cap = 0;
+	flow->cap_ns = now;
 	if (flow->frozen)
-		flow->mark_us = now / 1000;
+		flow->mark_us = flow->cap_ns / 1000;
 	flow->frozen = 0;
-	order = paced(flow, order);
+	order = flow->cap ? flow->cap : order;
 	set_pacing(tp, order);
 	tp->snd_cwnd = window(tp, flow, order);
 	return 0;

@@ -15,8 +15,8 @@ struct flow {
 	/* Generation of the row; 0: it has none. */
 	__u32 gen;
 	__u32 flags;
-	/* KiB/s that it was paced at when it was capped last. */
-	__u32 peak;
+	/* How often the present squeeze has cut the window. */
+	__u32 cuts;
 	/* The last good order. */
 	__u64 rate;
 	__u64 expiry;
@@ -57,9 +57,6 @@ _Static_assert(sizeof(struct flow) <= 104, "struct flow must fit into icsk_ca_pr
 #define FLOW_SETTLING 16
 /* The loss window before was a bad one. */
 #define FLOW_LOSING 32
-/* How often the present squeeze has cut the window, three times at most. */
-#define FLOW_CUT 64
-#define FLOW_CUTS (3 * FLOW_CUT)
 
 #define MIN_CWND 4U
 #define MILLISECOND 1000000ULL
@@ -67,8 +64,6 @@ _Static_assert(sizeof(struct flow) <= 104, "struct flow must fit into icsk_ca_pr
 #define MAX_BAN_DOUBLINGS 3
 /* The loss guard's cap does not rise for this long. */
 #define CAP_HOLD (100 * MILLISECOND)
-/* An order below the cap makes it needless only after this long: what falls for a moment rises again. */
-#define CAP_KEPT (1000 * MILLISECOND)
 /* Bytes/s, 1 Mbit/s: under a lower cap the segments by which a flow shows what its path carries take seconds. */
 #define LEAST_CAP 125000ULL
 
@@ -114,40 +109,6 @@ INLINE __u64 least_cap(struct sluice_cfg *cfg, __u64 order)
 	return least < order ? least : order;
 }
 
-/* Does the cap hold it back? */
-INLINE bool is_capped(struct flow *flow, __u64 order)
-{
-	return flow->cap && flow->cap < order;
-}
-
-/* What a flow with this order is paced at. */
-INLINE __u64 paced(struct flow *flow, __u64 order)
-{
-	return is_capped(flow, order) ? flow->cap : order;
-}
-
-/* Caps a flow that was paced at `pacing` until now. */
-INLINE void cap_at(struct flow *flow, __u64 cap, __u64 pacing, __u64 now)
-{
-	flow->cap = cap;
-	flow->cap_ns = now;
-	flow->peak = pacing / 1024;
-}
-
-/*
- * By how much a cap rises at a time: a quarter while it is less than three quarters of the rate at which the flow was capped last,
- * a thirty-second from there on, and a quarter again once it is an eighth above that: the path carries more by now. A quarter
- * each time would overfill the queue several times a second for as long as the order is more than the path carries.
- */
-INLINE __u64 cap_step(struct flow *flow)
-{
-	__u64 peak = (__u64)flow->peak * 1024;
-
-	if (flow->cap >= peak + peak / 8)
-		flow->peak = 0;
-	return flow->peak && flow->cap * 4 >= peak * 3 ? flow->cap / 32 : flow->cap / 4;
-}
-
 /*
  * A flow that the loss guard gave back goes on from what ordinary TCP moved meanwhile, and from there as far up as its path
  * carries it: all of an order that is wrong still would lose more in its two round trips than ordinary TCP does in seconds.
@@ -164,7 +125,8 @@ INLINE void resume(struct tcp_sock *tp, struct flow *flow, struct sluice_cfg *cf
 	moved = max_u64(moved, least_cap(cfg, order));
 	if (moved >= order)
 		return;
-	cap_at(flow, moved, moved, now);
+	flow->cap = moved;
+	flow->cap_ns = now;
 	flow->trip_ns = now;
 }
 
@@ -214,7 +176,7 @@ INLINE __u32 window(struct tcp_sock *tp, struct flow *flow, __u64 rate)
 /* Segments that the last order kept on the path without a queue, or what is in flight if that is more. */
 INLINE __u32 carried(struct tcp_sock *tp, struct flow *flow)
 {
-	__u64 rate = paced(flow, flow->rate), segments;
+	__u64 rate = flow->cap && flow->cap < flow->rate ? flow->cap : flow->rate, segments;
 	__u32 mss = tp->mss_cache, flying = in_flight(tp), rtt = least_rtt(tp);
 
 	if (rtt > 1000000)
@@ -318,11 +280,11 @@ INLINE void reno(struct tcp_sock *tp, struct flow *flow, __u32 losses, __u32 ack
 
 /*
  * What the guards saw of the path holds whatever is ordered, or an order that changes all the time would never be
- * guarded. Only an order that stays below the cap needs none: it is less than the path was seen to carry.
+ * guarded. Only an order below the cap needs none: it is less than the path was seen to carry.
  */
-INLINE void new_order(struct flow *flow, __u64 before, __u64 order, __u64 now)
+INLINE void new_order(struct flow *flow, __u64 before, __u64 order)
 {
-	if (order != before && flow->cap && order <= flow->cap && now - flow->cap_ns > CAP_KEPT)
+	if (order != before && flow->cap && order <= flow->cap)
 		flow->cap = 0;
 }
 
@@ -361,15 +323,15 @@ INLINE bool loss_guard(struct tcp_sock *tp, struct flow *flow, struct sluice_cfg
 			if (flow->cap && now - flow->cap_ns > CAP_HOLD) {
 				/* Up only as far as the path is seen to carry it, or when all this is long ago. */
 				if (rate * 10 >= flow->cap * 9)
-					flow->cap += cap_step(flow);
-				if (now - flow->cap_ns > (flow->cap >= order ? CAP_KEPT : cfg->loss_retrip))
+					flow->cap += flow->cap / 4;
+				if (flow->cap >= order || now - flow->cap_ns > cfg->loss_retrip)
 					flow->cap = 0;
 			}
 		} else if (!(flow->flags & FLOW_LOSING)) {
 			flow->flags |= FLOW_LOSING;
 		} else {
 			/* Delivery measured while holes are being filled is too low: what was not lost is the other measure. */
-			pacing = paced(flow, order);
+			pacing = flow->cap ? flow->cap : order;
 			kept = max_u64(rate, pacing * delivered / (delivered + lost));
 			/*
 			 * The path carries nearly all of the order: the queue is full of somebody else's segments, and plain
@@ -379,7 +341,8 @@ INLINE bool loss_guard(struct tcp_sock *tp, struct flow *flow, struct sluice_cfg
 			    !below_plain(tp, order))
 				return 1;
 			flow->trip_ns = now;
-			cap_at(flow, max_u64(kept, least_cap(cfg, order)), pacing, now);
+			flow->cap_ns = now;
+			flow->cap = max_u64(kept, least_cap(cfg, order));
 			flow->flags = (flow->flags & ~FLOW_LOSING) | FLOW_SETTLING;
 			flow->win_ns = now + 2 * least;
 			COUNT_UP(loss_trips);
@@ -419,9 +382,8 @@ INLINE void guards_anew(struct tcp_sock *tp, struct flow *flow, __u64 now)
 INLINE void squeeze(struct tcp_sock *tp, struct flow *flow, struct sluice_cfg *cfg, __u64 now, __u64 pacing,
 		    __u64 delivered, long rtt_us)
 {
-	__u32 least = least_rtt(tp), us = now / 1000, smallest = spare(tp, pacing) / 2, cuts = flow->flags & FLOW_CUTS;
-	bool capped = is_capped(flow, flow->rate);
-	__u64 enough = capped ? 7 : 5, kept = capped ? pacing / 8 * 5 : pacing / 4 * 3;
+	__u32 least = least_rtt(tp), us = now / 1000, smallest = spare(tp, pacing) / 2;
+	__u64 enough = flow->cap ? 7 : 5, kept = flow->cap ? pacing / 8 * 5 : pacing / 4 * 3;
 	bool grows = rtt_us > 0 && (__u64)rtt_us > (__u64)least + (least > 4000 ? least : 4000);
 
 	if (smallest < MIN_CWND)
@@ -432,9 +394,9 @@ INLINE void squeeze(struct tcp_sock *tp, struct flow *flow, struct sluice_cfg *c
 		if (!flow->frozen)
 			return;
 		flow->frozen = 0;
-		if (cuts >= 2 * FLOW_CUT && (__u64)flow->mark_us * 1024 * 8 < pacing * enough) {
-			kept = max_u64(max_u64((__u64)flow->mark_us * 1024, kept), least_cap(cfg, pacing));
-			cap_at(flow, kept, pacing, now);
+		if (flow->cuts >= 2 && (__u64)flow->mark_us * 1024 * 8 < pacing * enough) {
+			flow->cap = max_u64(max_u64((__u64)flow->mark_us * 1024, kept), least_cap(cfg, pacing));
+			flow->cap_ns = now;
 		}
 		flow->mark_us = us;
 		return;
@@ -443,17 +405,17 @@ INLINE void squeeze(struct tcp_sock *tp, struct flow *flow, struct sluice_cfg *c
 		if (delivered * 8 >= (__u64)flow->sent_before * enough || (__s32)(us - flow->mark_us) < 0)
 			return;
 		flow->frozen = in_flight(tp);
-		cuts = 0;
+		flow->cuts = 0;
 		/* While the window is cut: the most that arrived. */
 		flow->mark_us = delivered;
 		COUNT_UP(squeezes);
 	}
-	if (cuts == FLOW_CUTS) {
+	if (flow->cuts >= 3) {
 		flow->frozen = 0;
 		flow->mark_us = us + 1000000;
 		return;
 	}
-	flow->flags = (flow->flags & ~FLOW_CUTS) | (cuts + FLOW_CUT);
+	flow->cuts++;
 	flow->frozen = flow->frozen / 2 > smallest ? flow->frozen / 2 : smallest;
 }
 
