@@ -151,8 +151,7 @@ int init(__u64 *ctx)
 	if (cfg && own && own->flags & SLUICE_SOCK_OURS && own->rate_until <= now + cfg->max_expiry) {
 		rate = clamp_rate(cfg, own->rate);
 		expiry = own->rate_until;
-		resume(tp, flow, cfg, own, now, rate);
-		gen = take_row(tp, &index, flow->cap ? flow->cap : rate, now);
+		gen = take_row(tp, &index, rate, now);
 		if (!gen) {
 			COUNT_UP(table_full);
 			/* The next acknowledgement gives it back, and nobody takes it again at once. */
@@ -175,7 +174,7 @@ int init(__u64 *ctx)
 		flow->flags |= FLOW_PACING_OURS;
 	}
 	tp->snd_ssthresh = 0x7fffffff;
-	set_pacing(tp, flow->cap ? flow->cap : rate);
+	set_pacing(tp, rate);
 	tell(tp, SLUICE_EVENT_OPENED, index, gen);
 	return 0;
 }

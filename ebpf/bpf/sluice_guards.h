@@ -109,27 +109,6 @@ INLINE __u64 least_cap(struct sluice_cfg *cfg, __u64 order)
 	return least < order ? least : order;
 }
 
-/*
- * A flow that the loss guard gave back goes on from what ordinary TCP moved meanwhile, and from there as far up as its path
- * carries it: all of an order that is wrong still would lose more in its two round trips than ordinary TCP does in seconds.
- * It is as one that was capped just now: the next time it loses, it is given back again.
- */
-INLINE void resume(struct tcp_sock *tp, struct flow *flow, struct sluice_cfg *cfg, struct sluice_sock *own, __u64 now,
-		   __u64 order)
-{
-	__u64 moved;
-
-	if (!own->bans || !tp->srtt_us || now - own->banned_until > cfg->loss_ban << MAX_BAN_DOUBLINGS)
-		return;
-	moved = (__u64)tp->snd_cwnd * tp->mss_cache * 8000000 / tp->srtt_us;
-	moved = max_u64(moved, least_cap(cfg, order));
-	if (moved >= order)
-		return;
-	flow->cap = moved;
-	flow->cap_ns = now;
-	flow->trip_ns = now;
-}
-
 INLINE void set_pacing(struct tcp_sock *tp, __u64 rate)
 {
 	struct sock *sk = (struct sock *)tp;

@@ -131,7 +131,6 @@ fn the_readme_has_the_figures_of_the_programs() {
         ("less than four fifths of the order arrive", "bpf/sluice_guards.h", "kept * 5 < order * 4"),
         ("back for 5 s,", "src/fallback.rs", "LOSS_BAN: Nanos = Nanos::from_millis(5_000);"),
         ("40 s at most", "bpf/sluice_guards.h", "MAX_BAN_DOUBLINGS 3"),
-        ("what ordinary TCP moved meanwhile", "bpf/sluice_guards.h", "moved = (__u64)tp->snd_cwnd * tp->mss_cache"),
         ("two segments in a round trip", "bpf/sluice_guards.h", "2000000ULL * tp->mss_cache"),
         (
             "The second retransmission time-out within a second",

