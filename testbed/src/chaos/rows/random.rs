@@ -14,6 +14,8 @@ use crate::chaos::wedge::Wedged;
 use crate::run::RunError;
 
 const FLOWS: usize = 8;
+/// After a fault something moves within this.
+const MOVES: Duration = Duration::from_millis(500);
 /// How many faults the row has, whatever its length.
 const FAULTS: u32 = 30;
 
@@ -246,6 +248,8 @@ pub fn faults(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
         }
         healed.push(heal(&mut stage, fault)?);
         silences.push(stage.silence(at, Stage::now()));
+        // Of a fault that was over at once there would be no two looks to compare.
+        stage.live.run_for(MOVES)?;
         if stage.live.rate(0, struck, Stage::now()) <= 0.0 {
             return Err(RunError::Plan(format!("nothing moved after {fault:?}")).into());
         }
