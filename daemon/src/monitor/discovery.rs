@@ -203,7 +203,8 @@ impl Thread {
     }
 
     fn run(mut self, questions: &Receiver<Question>) {
-        crate::sys::defer_this_thread();
+        // Not deferred: where hundreds of threads want a core it would have none of it for half a minute, and it keeps to a
+        // hundredth of one by itself.
         let (mut all_due, mut close_due) = (monotonic(), monotonic());
         loop {
             let closely = self.tracked.candidates().next().is_some();
