@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::rc::Rc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
@@ -172,7 +173,7 @@ impl Host {
             sluice_units::mount_unit(&unit, &inside.dir, |file, name| ids.id(file, name)).map_err(|e| e.to_string())
         });
         mounted.expect("no panic").expect("the unit is mounted");
-        let (owner, instance) = (root.id("passwd", "sluice").expect("a user"), instance(at));
+        let (owner, instance) = (root.id("passwd", "sluice").expect("a user"), instance());
         // As tmpfiles.d makes that of the instance without a name.
         let pins = Path::new("/sys/fs/bpf").join(format!("sluice{instance}"));
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&pins).expect("bpffs is mounted");
@@ -257,8 +258,11 @@ impl Host {
     }
 }
 
-/// Pins of runs that were killed are removed by the next run of a testbed, which knows its own names by this form.
-fn instance(at: usize) -> String {
+/// Of each host another one, for tests run beside each other. Pins of runs that were killed are removed by the next run of a testbed,
+/// which knows its own names by this form.
+fn instance() -> String {
+    static HOSTS: AtomicUsize = AtomicUsize::new(0);
+    let at = HOSTS.fetch_add(1, Ordering::Relaxed);
     let (mut n, mut digits) = (std::process::id(), Vec::new());
     while n > 0 {
         digits.push(char::from_digit(n % 36, 36).expect("a digit"));
