@@ -203,8 +203,7 @@ impl Thread {
     }
 
     fn run(mut self, questions: &Receiver<Question>) {
-        // Not deferred: where hundreds of threads want a core it would have none of it for half a minute, and it keeps to a
-        // hundredth of one by itself.
+        crate::sys::defer_this_thread();
         let (mut all_due, mut close_due) = (monotonic(), monotonic());
         loop {
             let closely = self.tracked.candidates().next().is_some();
