@@ -203,7 +203,7 @@ impl Thread {
     }
 
     fn run(mut self, questions: &Receiver<Question>) {
-        crate::sys::defer_this_thread();
+        crate::sys::level_this_thread();
         let (mut all_due, mut close_due) = (monotonic(), monotonic());
         loop {
             let closely = self.tracked.candidates().next().is_some();
