@@ -310,7 +310,10 @@ int sluice_capture(struct bpf_iter__tcp *ctx)
 	if (!wanted)
 		return 0;
 	now = bpf_ktime_get_ns();
-	if (cfg->flags & SLUICE_CFG_SETSOCKOPT)
+	/* Where many want to run a pass comes late, or after whoever began it was killed: what would expire at once stays plain. */
+	if (now > wanted->expiry)
+		result = -ETIME;
+	else if (cfg->flags & SLUICE_CFG_SETSOCKOPT)
 		result = cap(tp, cfg, wanted, now);
 	else
 		result = capture(tp, cfg, wanted, now);

@@ -59,6 +59,7 @@ typedef _Bool bool;
 #define TCP_BPF_SOCK_OPS_CB_FLAGS 1008
 
 #define ENOSPC 28
+#define ETIME 62
 #define EALREADY 114
 #define EOPNOTSUPP 95
 

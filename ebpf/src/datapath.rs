@@ -98,6 +98,8 @@ pub enum NotTaken {
     TableFull,
     /// It has a row already.
     HasRow,
+    /// Its first order had run out before the kernel came to it.
+    Late,
     /// The kernel refused, with this errno: a subflow of MPTCP, or a kernel that cannot pace live sockets.
     Refused(i32),
 }

@@ -180,6 +180,7 @@ fn outcome(result: i32) -> Result<(), NotTaken> {
         NOT_OURS => Err(NotTaken::NotOurs),
         _ if result == -libc::ENOSPC => Err(NotTaken::TableFull),
         _ if result == -libc::EALREADY => Err(NotTaken::HasRow),
+        _ if result == -libc::ETIME => Err(NotTaken::Late),
         errno => Err(NotTaken::Refused(-errno)),
     }
 }

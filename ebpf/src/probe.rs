@@ -126,6 +126,9 @@ fn captured(kernel: &mut Kernel) -> Result<(Pair, Row), Failure> {
     match kernel.capture(&[wanted]).first().map(|taking| taking.result) {
         Some(Ok(())) => {}
         Some(Err(NotTaken::TableFull)) => return Err(Failure::NotTried("no free row for the probe".into())),
+        Some(Err(NotTaken::Late)) => {
+            return Err(Failure::NotTried("the probe's order ran out before the kernel came to it".into()));
+        }
         result => return Err(Failure::Refused(format!("a live socket cannot be captured: {result:?}"))),
     }
     let row = kernel.row_of(wanted.cookie);

@@ -264,6 +264,8 @@ impl Sockets {
                 None
             }
             Err(NotTaken::Gone) => self.forget(taking.cookie),
+            // The next order asks again.
+            Err(NotTaken::Late) => None,
             Err(NotTaken::NotOurs | NotTaken::TableFull | NotTaken::Refused(_)) => {
                 socket.refusal = if socket.refusal == Nanos::ZERO { ASK_AGAIN } else { socket.refusal.times(2) };
                 socket.refusal = socket.refusal.min(ASK_RARELY);

@@ -53,6 +53,22 @@ fn only_what_is_asked_for_is_touched() {
     assert_eq!(kernel.path().counters().captured, 2, "one more was the probe at the start");
 }
 
+/// A pass that comes late must not take what it would have to give back at once.
+///
+/// Promises: P-1
+#[test]
+fn an_order_that_has_run_out_takes_no_socket() {
+    let Some(net) = common::net() else { return };
+    let port = common::port();
+    let Some(options) = common::options() else { return };
+    let Some(mut kernel) = common::open(&net, options) else { return };
+    let flow = common::Flow::start(&net, port);
+    let (before, wanted) = (flow.control(), common::wanted(&flow.stream, Rate::mbps(100)));
+    let late = Wanted { expires: monotonic().minus(Nanos::from_millis(1)), ..wanted };
+    assert_eq!((kernel.try_to_take(&net, late), flow.control()), (Err(NotTaken::Late), before));
+    assert_eq!(kernel.try_to_take(&net, wanted), Ok(()), "the next order takes it");
+}
+
 #[test]
 fn whoever_chooses_the_control_by_name_gets_ordinary_tcp() {
     let Some(net) = common::net() else { return };

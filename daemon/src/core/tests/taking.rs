@@ -49,6 +49,14 @@ fn one_that_refuses_is_left_alone_for_longer_and_longer() {
 }
 
 #[test]
+fn one_whose_order_came_late_is_asked_for_with_the_next() {
+    let mut site = plain(Err(NotTaken::Late));
+    (0..4).for_each(|slot| site.turn(5 + slot * 60));
+    assert_eq!(site.kernel.rows().wanted.len(), 4, "once in each slot");
+    assert!(site.core.host.flows().next().is_some(), "it stays a flow");
+}
+
+#[test]
 fn what_an_expired_order_gave_back_is_taken_again_with_the_next() {
     let mut site = plain(Ok(()));
     site.turn(5);

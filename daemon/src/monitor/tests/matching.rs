@@ -271,7 +271,7 @@ impl Bench {
             Op::Taken(which, answer) => {
                 let wanted = self.monitor.sockets.iter().filter(|socket| socket.row.is_none() && socket.told.is_some());
                 let wanted: Vec<u64> = wanted.map(|socket| socket.cookie).collect();
-                let answers = [Ok(()), Err(NotTaken::Gone), Err(NotTaken::TableFull)];
+                let answers = [Ok(()), Err(NotTaken::Gone), Err(NotTaken::TableFull), Err(NotTaken::Late)];
                 if !wanted.is_empty() {
                     let cookie = wanted[usize::from(which) % wanted.len()];
                     let result = answers[usize::from(answer) % answers.len()];
