@@ -9,6 +9,7 @@
 
 mod bare;
 mod canary;
+mod confined;
 pub mod figure;
 mod given_back;
 pub mod ground;

@@ -12,6 +12,10 @@ use super::FabricError;
 
 /// How the directory of one run begins; the process id follows.
 pub const PREFIX: &str = "sluice-testbed-";
+/// Where version 1 is mounted, a folder for each controller, on machines that keep some of them there.
+pub const V1_ROOT: &str = "/sys/fs/cgroup";
+/// Controllers of version 1 in which runs make cgroups.
+const V1: [&str; 2] = ["memory", "pids"];
 
 /// A cgroup that exists, known by its directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,8 +123,8 @@ pub fn mount_point() -> Result<PathBuf, FabricError> {
 
 /// Removes what dead runs left: their cgroups and whatever still runs in them. Returns how many there were.
 pub fn remove_leftovers() -> usize {
-    let Ok(base) = mount_point() else { return 0 };
-    let entries = fs::read_dir(base).into_iter().flatten().flatten();
+    let bases = mount_point().into_iter().chain(V1.map(|controller| Path::new(V1_ROOT).join(controller)));
+    let entries = bases.flat_map(|base| fs::read_dir(base).into_iter().flatten().flatten());
     let dead = entries.filter(|e| {
         let name = e.file_name();
         let pid = name.to_str().and_then(|n| n.strip_prefix(PREFIX)?.split('-').next()?.parse::<u32>().ok());
@@ -129,7 +133,8 @@ pub fn remove_leftovers() -> usize {
     dead.map(|e| remove(&e.path())).count()
 }
 
-fn remove(root: &Path) {
+/// Removes a cgroup with those in it, once nothing runs there any more; in version 2 whatever runs there is killed.
+pub(crate) fn remove(root: &Path) {
     drop(fs::write(root.join("cgroup.kill"), "1"));
     let deadline = Instant::now() + Duration::from_secs(3);
     // A cgroup can be removed once its processes are reaped, a moment after they were killed.

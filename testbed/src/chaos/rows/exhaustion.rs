@@ -12,6 +12,7 @@ use nix::sys::stat::Mode;
 use sluice_schedule::Rate;
 
 use crate::chaos::bare::Bare;
+use crate::chaos::confined::{Confined, Limit};
 use crate::chaos::figure::{Figure, Unit};
 use crate::chaos::ground::{Ground, Setting, Stage, Unrun, silence_bound};
 use crate::chaos::rows::deciding::deciding;
@@ -63,7 +64,7 @@ struct Lack {
     /// As arguments of `prlimit` or lines of `ulimit`; empty: by its cgroup.
     prlimit: &'static str,
     ulimit: &'static str,
-    cgroup: Option<(&'static str, &'static str)>,
+    cgroup: Option<Limit>,
 }
 
 const LACKS: [Lack; 4] = [
@@ -75,32 +76,24 @@ const LACKS: [Lack; 4] = [
         ulimit: "ulimit -v 1048576",
         cgroup: None,
     },
-    Lack { name: "48 MiB of memory", prlimit: "", ulimit: "", cgroup: Some(("memory.max", "50331648")) },
-    Lack { name: "16 tasks", prlimit: "", ulimit: "", cgroup: Some(("pids.max", "16")) },
+    Lack { name: "48 MiB of memory", prlimit: "", ulimit: "", cgroup: Some(Limit::Memory(48 << 20)) },
+    Lack { name: "16 tasks", prlimit: "", ulimit: "", cgroup: Some(Limit::Tasks(16)) },
 ];
-
-/// A limit of the cgroup of host 0's daemon; `None`: it has no such controller here.
-fn limit(stage: &Stage, file: &str, value: &str) -> Option<PathBuf> {
-    let path = stage.live.fabric.cgroups.daemon(0).path().to_owned();
-    let tree = path.parent()?;
-    // Controllers that the machine keeps to itself are refused; then the file is missing.
-    let _ = std::fs::write(tree.join("cgroup.subtree_control"), "+memory");
-    let _ = std::fs::write(tree.join("cgroup.subtree_control"), "+pids");
-    std::fs::write(path.join(file), value).ok()?;
-    Some(path.join(file))
-}
 
 /// R2: each under load, then from the start.
 /// Promises: P-34, P-36
 pub fn limits(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
     let (mut figures, mut untried) = (Vec::new(), Vec::new());
     for lack in LACKS {
+        // Goes after what is in it.
+        let mut confined = None;
         let mut stage = ground.stage(&Setting::of("limits", 8, RATE))?;
         let (name, pid) = (lack.name, stage.live.daemons.pid(0));
         let at = Stage::now();
         match lack.cgroup {
-            Some((file, value)) => {
-                if limit(&stage, file, value).is_none() {
+            Some(limit) => {
+                confined = Confined::new(stage.live.fabric.cgroups.daemon(0).path(), limit);
+                if confined.is_none() {
                     untried.push(name);
                     continue;
                 }
@@ -133,10 +126,11 @@ pub fn limits(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
         if ended.is_none() {
             stage.live.daemons.end(0)?;
         }
-        if !lack.ulimit.is_empty() {
+        let entry = confined.as_ref().map_or_else(|| lack.ulimit.to_owned(), Confined::entry);
+        if !entry.is_empty() {
             let wrapper = stage.dir.join("limited");
             let program = ground.bench.binaries.daemon()?;
-            write_script(&wrapper, &format!("{}\nexec {:?} \"$@\"", lack.ulimit, program.display().to_string()))?;
+            write_script(&wrapper, &format!("{entry}\nexec {:?} \"$@\"", program.display().to_string()))?;
             stage.live.daemons.replace(0, wrapper);
         }
         let again = Stage::now();
@@ -163,7 +157,7 @@ pub fn limits(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
 /// The figures of what was tried. What was not is no pass: if all else is within its bars the row was not run, and otherwise
 /// it is told of beside what is beyond them.
 fn with_untried(mut figures: Vec<Figure>, untried: &[&str]) -> Result<Vec<Figure>, Unrun> {
-    const WHY: &str = "no such controller in cgroup v2 here";
+    const WHY: &str = "no such controller of cgroups here";
     if !untried.is_empty() && figures.iter().all(|figure| figure.passes(0.0)) {
         return Err(Unrun::Lacks(format!("{WHY}: {}; all else is within its bars", untried.join(", "))));
     }
