@@ -66,7 +66,9 @@ impl Confined {
 
     /// The line of a shell that puts it under the limit, before it becomes the daemon; empty where its cgroup does that.
     pub fn entry(&self) -> String {
-        self.own.as_ref().map_or_else(String::new, |own| format!("echo $$ > {}", own.join("cgroup.procs").display()))
+        self.own
+            .as_ref()
+            .map_or_else(String::new, |own| format!("echo $$ > {} || exit 1", own.join("cgroup.procs").display()))
     }
 }
 
