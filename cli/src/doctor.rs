@@ -30,6 +30,9 @@ use crate::output;
 use args::DoctorArgs;
 use fix::Remedy;
 
+/// Where programs and maps are pinned.
+const BPFFS: &str = "/sys/fs/bpf";
+
 /// How a check ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -101,13 +104,14 @@ fn groups(global: &Global, file: Option<&Path>) -> Vec<Box<dyn FnOnce() -> Vec<C
         }),
         Box::new(move || vec![network::clock(clock), network::time_namespace()]),
         Box::new(|| vec![realtime::realtime()]),
-        Box::new(|| running::pins(Path::new("/sys/fs/bpf"))),
+        Box::new(|| running::pins(Path::new(BPFFS))),
         Box::new(|| nccl::profiler(Path::new("/proc")).into_iter().chain(running::journal()).collect()),
         Box::new(move || running::handshakes(&switches)),
         Box::new(move || {
             let running = places::daemon(&socket);
             let answers = running.state == State::Ok;
-            let (pages, left) = (places::progress(&loaded.config.progress_dir()), places::leftovers(answers));
+            let (pages, left) =
+                (places::progress(&loaded.config.progress_dir()), places::leftovers(Path::new(BPFFS), answers));
             let mut checks = vec![running, pages, left, places::configuration(file.as_deref())];
             checks.extend(network::ports(answers, &loaded));
             checks
@@ -234,7 +238,11 @@ mod tests {
             network::time_namespace(),
         ]);
         let pages = loaded.config.progress_dir();
-        checks.extend([places::progress(&pages), places::leftovers(false), places::configuration(None)]);
+        checks.extend([
+            places::progress(&pages),
+            places::leftovers(Path::new(BPFFS), false),
+            places::configuration(None),
+        ]);
         checks.extend(network::ports(false, &loaded));
         checks.extend(network::interfaces(&loaded));
         checks.push(realtime::realtime());

@@ -71,7 +71,12 @@ pub struct Pinned {
 impl Pinned {
     /// Are they of another version than this program's?
     pub fn is_foreign(&self) -> bool {
-        self.abi != Some(ABI)
+        !self.is_folder() && self.abi != Some(ABI)
+    }
+
+    /// Is it only the folder in which pins will be, as tmpfiles.d makes it at boot and a cleanup leaves it?
+    pub fn is_folder(&self) -> bool {
+        self.abi.is_none() && self.names.is_empty()
     }
 }
 
@@ -134,7 +139,7 @@ mod tests {
         let told: Vec<(&str, Option<u32>, usize)> =
             found.iter().map(|one| (one.instance.as_str(), one.abi, one.names.len())).collect();
         assert_eq!(told, [("", Some(1), 1), ("", Some(ABI), 3), ("b", Some(ABI), 2), ("c", None, 0)]);
-        assert_eq!(found.iter().filter(|one| one.is_foreign()).count(), 2);
+        assert_eq!(found.iter().filter(|one| one.is_foreign()).count(), 1);
         let doubled = doubled(&found);
         let places = vec![root.join("sluice").join(&own), root.join("sluiceb").join(&own)];
         assert_eq!(doubled, BTreeMap::from([(7, places)]));

@@ -49,12 +49,14 @@ pub fn progress(dir: &Path) -> Check {
     }
 }
 
-/// Pins that nobody uses.
-pub fn leftovers(running: bool) -> Check {
-    let pins: Vec<String> = fs::read_dir("/sys/fs/bpf")
+/// Pins below `root` that nobody uses. An empty folder is none: tmpfiles.d makes one at boot.
+pub fn leftovers(root: &Path, running: bool) -> Check {
+    let has_pins = |entry: &fs::DirEntry| fs::read_dir(entry.path()).map_or(true, |mut inside| inside.next().is_some());
+    let pins: Vec<String> = fs::read_dir(root)
         .into_iter()
         .flatten()
         .flatten()
+        .filter(has_pins)
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
         .filter(|name| name.starts_with("sluice") && !name.starts_with("sluice-doctor"))
         // Probes of this command, maybe of this very run.
@@ -92,6 +94,16 @@ pub fn configuration(file: Option<&Path>) -> Check {
 mod tests {
     use super::*;
     use crate::doctor::State;
+
+    #[test]
+    fn an_empty_folder_is_no_pin_that_was_left() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let state = |running| leftovers(dir.path(), running).state;
+        fs::create_dir(dir.path().join("sluice")).expect("made");
+        assert_eq!(state(false), State::Ok);
+        fs::create_dir(dir.path().join("sluice/abi4")).expect("made");
+        assert_eq!((state(false), state(true)), (State::Info, State::Ok));
+    }
 
     #[test]
     fn the_file_that_is_named_is_the_one_that_is_judged() {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use sluice_ebpf::traces::{doubled, pinned};
+use sluice_ebpf::traces::{Pinned, doubled, pinned};
 use sluice_wire::snapshot::{Backend, Snapshot};
 use sluiced::config::Loaded;
 use sluiced::handshake::{Answer, Greeted, greet};
@@ -44,7 +44,7 @@ pub fn rows(snapshot: &Snapshot) -> Option<Check> {
 
 /// Pins of every instance below `root`: of another version, or of one cgroup twice.
 pub fn pins(root: &Path) -> Vec<Check> {
-    let places = pinned(root);
+    let places: Vec<Pinned> = pinned(root).into_iter().filter(|place| !place.is_folder()).collect();
     let mut checks = Vec::new();
     let foreign: Vec<String> =
         places.iter().filter(|place| place.is_foreign()).map(|place| place.dir.display().to_string()).collect();
@@ -167,6 +167,8 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let states = |root: &Path| pins(root).iter().map(|check| (check.id, check.state)).collect::<Vec<_>>();
         assert_eq!(states(dir.path()), [("abi", State::Ok)]);
+        std::fs::create_dir(dir.path().join("sluice")).expect("made");
+        assert_eq!(states(dir.path()), [("abi", State::Ok)], "nothing is in it yet");
         let own = format!("abi{}", sluice_ebpf::ABI);
         for place in [format!("sluice/{own}"), format!("sluiceb/{own}")] {
             std::fs::create_dir_all(dir.path().join(&place)).expect("made");
