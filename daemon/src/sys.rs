@@ -11,7 +11,7 @@ pub fn defer_this_thread() {
     nice(10);
 }
 
-/// Takes what anyone gets of the CPU, for a thread that must neither hold the loop up nor starve where many want to run.
+/// Takes what anyone gets of the CPU: for a deferred thread that starves where many want to run.
 pub fn level_this_thread() {
     nice(0);
 }

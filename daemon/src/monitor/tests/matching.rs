@@ -315,8 +315,9 @@ impl Bench {
             monitor.look_for_dormant(time);
         }
         let asked = std::mem::take(&mut monitor.rematch) | std::mem::take(&mut monitor.matching.stirred);
-        let touched = !monitor.sockets.take_touched().is_empty();
-        if asked || edge && (monitor.uncaptured > 0 || touched) {
+        // What was touched waits for a matching, at the next edge if nothing asks for one before.
+        if asked || edge && (monitor.uncaptured > 0 || monitor.sockets.has_touched()) {
+            monitor.sockets.take_touched();
             match_naively(monitor, time, &mut out);
         }
         monitor.redraw(&mut out);
