@@ -8,18 +8,8 @@ use tokio::io::unix::AsyncFd;
 
 /// Leaves the CPU to others: for a thread whose work can wait. It inherits the loop's priority otherwise.
 pub fn defer_this_thread() {
-    nice(10);
-}
-
-/// Takes what anyone gets of the CPU: for a deferred thread that starves where many want to run.
-pub fn level_this_thread() {
-    nice(0);
-}
-
-/// A thread that may not have this niceness keeps its own.
-fn nice(nice: i32) {
     // SAFETY: plain integers; 0 names the calling thread.
-    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) };
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 10) };
 }
 
 /// Keeps all messages of ICMP from a raw socket but that a packet's hop limit has ended.

@@ -40,10 +40,6 @@ const EVERY: Duration = Duration::from_millis(150);
 const CLOSELY: Duration = Duration::from_millis(20);
 /// ... and so many times what a look costs.
 const PART: u32 = 100;
-/// Work that takes so long shows a thread that starves where many want to run: it takes what anyone gets from then on, ...
-const STARVING: Nanos = Nanos::from_millis(1_000);
-/// ... and once it is as quick as this it leaves the processors to others again.
-const QUICK: Nanos = Nanos::from_millis(500);
 
 /// What the operator says of where jobs are.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -199,11 +195,6 @@ struct Thread {
     tracked: Tracked,
 }
 
-/// Should a thread be deferred whose work just took this long?
-fn defers(deferred: bool, took: Nanos) -> bool {
-    if deferred { took < STARVING } else { took < QUICK }
-}
-
 impl Thread {
     fn new(settings: Settings, eyes: SharedEyes, news: SyncSender<News>, wake: Wake) -> Thread {
         let tracked = Tracked::new(settings.threshold);
@@ -212,16 +203,13 @@ impl Thread {
     }
 
     fn run(mut self, questions: &Receiver<Question>) {
-        // What an earlier daemon managed waits for the first look.
-        crate::sys::level_this_thread();
-        let mut deferred = false;
+        crate::sys::defer_this_thread();
         let (mut all_due, mut close_due) = (monotonic(), monotonic());
         loop {
             let closely = self.tracked.candidates().next().is_some();
             let due = if closely { all_due.min(close_due) } else { all_due };
             let asked = questions.recv_timeout(Duration::from_nanos(due.minus(monotonic()).0));
-            // Who waits for a processor is late before anything begins.
-            let (since, began) = (monotonic().min(due), crate::clock::thread_cpu());
+            let began = crate::clock::thread_cpu();
             let next = |least: Duration| {
                 let cost = Duration::from_nanos(crate::clock::thread_cpu().minus(began).0);
                 monotonic().plus(Nanos(least.max(cost * PART).as_nanos() as u64))
@@ -243,12 +231,6 @@ impl Thread {
             if result.is_err() {
                 return;
             }
-            match (deferred, defers(deferred, monotonic().minus(since))) {
-                (false, true) => crate::sys::defer_this_thread(),
-                (true, false) => crate::sys::level_this_thread(),
-                _ => continue,
-            }
-            deferred = !deferred;
         }
     }
 

@@ -100,13 +100,3 @@ fn where_the_operator_names_cgroups_no_process_elsewhere_is_a_jobs() {
         Some(Identity::default())
     );
 }
-
-#[test]
-fn a_thread_that_starves_is_deferred_no_more_until_it_is_quick_again() {
-    let mut deferred = false;
-    let seen = [3_000, 700, 499, 700, 999, 1_000, 700, 20].map(|ms| {
-        deferred = super::defers(deferred, Nanos::from_millis(ms));
-        deferred
-    });
-    assert_eq!(seen, [false, false, true, true, true, false, false, true]);
-}
