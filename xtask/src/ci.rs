@@ -3,16 +3,17 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
+use crate::lanes::Chore;
 use crate::shell::{Early, Step, options};
-use crate::{setup, ship, supply, test};
+use crate::{setup, test};
 
 pub(crate) const HELP: &str = "\
 cargo xtask ci
 
-Format check, clippy with warnings as errors on all targets, documentation without warnings, what comes from elsewhere as
-`cargo xtask dependencies` has it, the libraries that jobs load as `cargo xtask ship` has them, then exactly what
-`cargo xtask test` does, in which are the table of promises, the corpora of the parsers and a part of every suite of
-`cargo xtask verify`.
+Format check, then exactly what `cargo xtask test` does, in which are the table of promises, the corpora of the parsers and a
+part of every suite of `cargo xtask verify`; and beside its tests, which mostly wait: clippy with warnings as errors on all
+targets, documentation without warnings, what comes from elsewhere as `cargo xtask dependencies` has it, and the libraries
+that jobs load as `cargo xtask ship` has them.
 ";
 
 pub(crate) fn run(args: &[String]) -> Result<(), Early> {
@@ -29,15 +30,9 @@ struct Stages(Vec<(&'static str, Duration)>);
 
 impl Stages {
     fn all(&mut self) -> Result<(), Early> {
-        let clippy = ["clippy", "--workspace", "--locked", "--all-targets", "--", "-D", "warnings"];
-        let doc = Step::cargo(&["doc", "--workspace", "--locked", "--no-deps"]).with("RUSTDOCFLAGS", "-D warnings");
         self.run("setup", setup::ensure)?;
         self.run("format", || Step::cargo(&["fmt", "--all", "--check"]).run())?;
-        self.run("clippy", || Step::cargo(&clippy).run())?;
-        self.run("documentation", || doc.run())?;
-        self.run("dependencies", supply::check)?;
-        self.run("ship", ship::all)?;
-        self.run("tests", || test::all(false))
+        self.run("tests and all beside them", || test::all(false, &chores()))
     }
 
     fn run(&mut self, name: &'static str, work: impl FnOnce() -> Result<(), String>) -> Result<(), Early> {
@@ -46,6 +41,19 @@ impl Stages {
         self.0.push((name, began.elapsed()));
         Ok(ended?)
     }
+}
+
+/// What only computes, the quickest to fail first.
+fn chores() -> [Chore; 4] {
+    let own = |command: &str| Step::cargo(&["xtask", command]);
+    let clippy = ["clippy", "--workspace", "--locked", "--all-targets", "--", "-D", "warnings"];
+    let doc = Step::cargo(&["doc", "--workspace", "--locked", "--no-deps"]).with("RUSTDOCFLAGS", "-D warnings");
+    [
+        Chore { name: "dependencies", step: own("dependencies") },
+        Chore { name: "clippy", step: Step::cargo(&clippy) },
+        Chore { name: "documentation", step: doc },
+        Chore { name: "ship", step: own("ship") },
+    ]
 }
 
 impl fmt::Display for Stages {

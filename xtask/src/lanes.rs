@@ -1,6 +1,7 @@
-//! Runs test programs in two lanes side by side: those that use the kernel, networks or time, one after the other, which mostly
-//! wait; and those that only compute, in the kernel's idle class, which get what the others leave of the processors. A test that
-//! failed beside others and uses the kernel, networks or time has one more try with nothing beside it, which is told.
+//! Runs test programs in three lanes side by side: those that measure rates and silences, one after the other, which mostly wait;
+//! those that use the kernel, networks or time and can wait for a processor, which the first go before; and those that only
+//! compute, in the kernel's idle class, after whatever else has to be computed. A test of the first two that failed beside others
+//! has one more try with nothing beside it, which is told.
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -10,9 +11,12 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use crate::count::Counts;
-use crate::shell::{root, target_dir};
+use crate::shell::{Step, root, target_dir};
 
-/// Packages whose tests only compute, by their folders: neither what the kernel does nor how late they are matters to them.
+/// Packages whose tests measure what the kernel and networks do, by their folders.
+const MEASURE: [&str; 3] = ["ebpf", "realtime", "testbed"];
+
+/// Packages whose tests only compute: neither what the kernel does nor how late they are matters to them.
 const COMPUTE: [&str; 19] = [
     "attribution",
     "fleet",
@@ -35,6 +39,9 @@ const COMPUTE: [&str; 19] = [
     "xtask",
 ];
 
+/// Whoever has another class than what these words start runs first, at once.
+const IDLE: [&str; 3] = ["chrt", "--idle", "0"];
+
 /// Where more tests of a program failed than this, the machine's other work was not why.
 const MAX_AGAIN: usize = 3;
 
@@ -52,7 +59,7 @@ pub(crate) struct Program {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ran {
     pub(crate) counts: Counts,
-    /// Programs of which something failed.
+    /// Programs of which something failed, and chores that did.
     pub(crate) failed: Vec<String>,
     /// Tests that passed at their second try only, each after its program.
     pub(crate) again: Vec<String>,
@@ -65,10 +72,19 @@ struct Failed<'a> {
     tests: Vec<String>,
 }
 
+/// What is to be done beside the tests and only computes.
+#[derive(Debug)]
+pub(crate) struct Chore {
+    /// As its line and its file in `target/tests` name it.
+    pub(crate) name: &'static str,
+    pub(crate) step: Step,
+}
+
 /// Which of the lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lane {
-    Kernel,
+    Measure,
+    Wait,
     Compute,
 }
 
@@ -100,8 +116,14 @@ impl Program {
     }
 
     fn lane(&self) -> Lane {
-        let computes = COMPUTE.iter().any(|dir| self.package() == Path::new(dir));
-        if computes { Lane::Compute } else { Lane::Kernel }
+        let is_of = |dirs: &[&str]| dirs.iter().any(|dir| self.package() == Path::new(dir));
+        if is_of(&COMPUTE) {
+            Lane::Compute
+        } else if is_of(&MEASURE) {
+            Lane::Measure
+        } else {
+            Lane::Wait
+        }
     }
 
     /// Where what it writes goes.
@@ -116,12 +138,16 @@ impl Program {
         let err = out.try_clone().map_err(why)?;
         let mut command = match self.lane() {
             Lane::Compute => {
-                // Whoever has another class runs first, at once.
-                let mut command = Command::new("chrt");
-                command.args(["--idle", "0"]).arg(&self.file);
+                let mut command = Command::new(IDLE[0]);
+                command.args(&IDLE[1..]).arg(&self.file);
                 command
             }
-            Lane::Kernel => Command::new(&self.file),
+            Lane::Wait => {
+                let mut command = Command::new("nice");
+                command.args(["-n", "10"]).arg(&self.file);
+                command
+            }
+            Lane::Measure => Command::new(&self.file),
         };
         if !tests.is_empty() {
             command.arg("--exact").args(tests);
@@ -133,27 +159,51 @@ impl Program {
     }
 }
 
+impl Chore {
+    /// Does it to its end. Shows a line if that is well, and all that it said if not.
+    fn run(&self, logs: &Path) -> bool {
+        let (log, begin) = (logs.join(format!("{}.txt", self.name)), Instant::now());
+        let ended = File::create(&log).map_err(|e| e.to_string()).and_then(|out| self.step.write_to(&IDLE, out));
+        let seconds = begin.elapsed().as_secs_f64();
+        match ended {
+            Ok(status) if status.success() => println!("{}: done ({seconds:.1} s)", self.name),
+            ended => {
+                let said = fs::read(&log).unwrap_or_default();
+                let how = ended.map_or_else(|why| why, |status| status.to_string());
+                println!("\n{}\n{}: {how} ({seconds:.1} s)\n", String::from_utf8_lossy(&said), self.name);
+                return false;
+            }
+        }
+        true
+    }
+}
+
 /// The tests that a program of libtest names at its end as failed.
 fn failures(said: &str) -> Vec<String> {
     let Some((_, list)) = said.rsplit_once("\nfailures:\n") else { return Vec::new() };
     list.lines().map_while(|line| line.strip_prefix("    ")).map(|name| name.trim().to_owned()).collect()
 }
 
-/// Runs them all and adds up what they say. Shows a line for each that passes, and all that one says that does not; what each
-/// said stays in `target/tests`.
+/// Runs them all, does the chores, and adds up what the programs say. Shows a line for each that passes, and all that one says
+/// that does not; what each said stays in `target/tests`.
 ///
 /// # Errors
 /// That folder cannot be made.
-pub(crate) fn run(programs: &[Program], vars: &[(&str, String)]) -> Result<Ran, String> {
+pub(crate) fn run(programs: &[Program], chores: &[Chore], vars: &[(&str, String)]) -> Result<Ran, String> {
     let logs = target_dir().join("tests");
     let _ = fs::remove_dir_all(&logs);
     fs::create_dir_all(&logs).map_err(|e| format!("creating {}: {e}", logs.display()))?;
     let (all, failed) = (Mutex::new(Ran::default()), Mutex::new(Vec::new()));
     std::thread::scope(|threads| {
-        for lane in [Lane::Kernel, Lane::Compute] {
+        for lane in [Lane::Measure, Lane::Wait, Lane::Compute] {
             let (all, failed, logs) = (&all, &failed, &logs);
             let mut queue: VecDeque<&Program> = programs.iter().filter(|program| program.lane() == lane).collect();
             threads.spawn(move || {
+                for chore in chores.iter().filter(|_| lane == Lane::Compute) {
+                    if !chore.run(logs) {
+                        all.lock().unwrap_or_else(PoisonError::into_inner).failed.push(chore.name.to_owned());
+                    }
+                }
                 while let Some(program) = queue.pop_front() {
                     let log = program.log(logs, "");
                     let begin = Instant::now();
@@ -289,6 +339,17 @@ mod tests {
     }
 
     #[test]
+    fn a_chore_that_fails_is_told_with_all_that_it_said_and_fails_the_run() {
+        let dir = Folder::new("chore");
+        let chore = |name, script: &str| Chore { name, step: Step::new("sh", &["-c", script]) };
+        assert!(chore("good", "chrt -p $$; echo oh >&2").run(&dir.0));
+        let said = fs::read_to_string(dir.0.join("good.txt")).expect("what it said");
+        assert!(said.contains("SCHED_IDLE") && said.contains("oh"), "{said}");
+        assert!(!chore("bad", "exit 3").run(&dir.0));
+        assert!(!Chore { name: "absent", step: Step::new("no-such-program-as-this", &[]) }.run(&dir.0));
+    }
+
+    #[test]
     fn what_only_computes_or_fails_as_a_whole_has_no_second_try() {
         let dir = Folder::new("no-second-try");
         let mut program = flaky(&dir.0, true);
@@ -307,10 +368,11 @@ mod tests {
     fn each_program_has_its_lane_and_every_name_of_a_lane_is_a_package() {
         let lane =
             |dir: &str, name: &str| Program { file: PathBuf::new(), dir: root().join(dir), name: name.into() }.lane();
-        assert_eq!(lane("testbed", "all"), Lane::Kernel);
-        assert_eq!(lane("ebpf", "all"), Lane::Kernel);
+        assert_eq!(lane("testbed", "all"), Lane::Measure);
+        assert_eq!(lane("ebpf", "all"), Lane::Measure);
+        assert_eq!(lane("daemon", "around"), Lane::Wait);
         assert_eq!(lane("planners/lp", "all"), Lane::Compute);
-        for dir in COMPUTE {
+        for dir in MEASURE.into_iter().chain(COMPUTE) {
             assert!(root().join(dir).join("Cargo.toml").exists(), "{dir} is no package");
         }
     }

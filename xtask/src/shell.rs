@@ -1,9 +1,10 @@
 //! Runs programs: prints the command, runs it in the workspace's root, turns a bad end into a message.
 
+use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::Instant;
 
 /// Why a command did not do all of its work.
@@ -145,6 +146,16 @@ impl Step {
         let mut said = String::new();
         self.through(Stream::Out, |line| said = std::mem::take(&mut said) + line + "\n")?;
         Ok(said)
+    }
+
+    /// Runs it behind these words, such as `nice`; all that it says goes to a file.
+    pub(crate) fn write_to(&self, behind: &[&'static str], out: File) -> Result<ExitStatus, String> {
+        let words = behind.iter().map(|word| (*word).to_owned()).chain(self.words.iter().cloned()).collect();
+        let step = Step { words, vars: self.vars.clone() };
+        let mut command = step.command().ok_or("an empty command")?;
+        let err = out.try_clone().map_err(|e| e.to_string())?;
+        let run = command.stdin(Stdio::null()).stdout(out).stderr(err).status();
+        run.map_err(|e| format!("`{}` cannot be started: {e}", step.shown()))
     }
 
     /// Runs it without output; true when it ended well.

@@ -4,7 +4,7 @@ use std::fs;
 use std::time::Instant;
 
 use crate::count::Counts;
-use crate::lanes::{self, Program};
+use crate::lanes::{self, Chore, Program};
 use crate::setup;
 use crate::shell::{Early, Step, Stream, is_root, options, target_dir};
 
@@ -27,7 +27,7 @@ pub(crate) fn run(args: &[String]) -> Result<(), Early> {
         return Ok(gpu()?);
     }
     setup::ensure()?;
-    Ok(all(given.contains(&"--nextest"))?)
+    Ok(all(given.contains(&"--nextest"), &[])?)
 }
 
 /// Two ranks of a real NCCL, where there is a GPU.
@@ -39,8 +39,9 @@ fn gpu() -> Result<(), String> {
 }
 
 /// Builds and tests. Cargo builds the programs of every package with its tests; building them before would compile
-/// most of it twice, since what only tests depend on turns further features of shared dependencies on.
-pub(crate) fn all(nextest: bool) -> Result<(), String> {
+/// most of it twice, since what only tests depend on turns further features of shared dependencies on. `chores` are done
+/// beside the tests, once these are built.
+pub(crate) fn all(nextest: bool, chores: &[Chore]) -> Result<(), String> {
     if !is_root() {
         eprintln!("xtask: not root: tests of namespaces and eBPF will be skipped");
     }
@@ -54,6 +55,8 @@ pub(crate) fn all(nextest: bool) -> Result<(), String> {
         let incremental = std::env::var("CARGO_INCREMENTAL").unwrap_or_else(|_| "0".to_owned());
         step.with("CARGO_INCREMENTAL", &incremental)
     };
+    // Tests ask cargo what programs link, without network: also of what is not built here.
+    Step::cargo(&["fetch", "--locked"]).run()?;
     let (mut counts, mut again) = (Counts::default(), Vec::new());
     let ran = if nextest {
         let step = cargo(&["nextest", "run", "--no-fail-fast"]).with(vars[0].0, &vars[0].1);
@@ -69,7 +72,7 @@ pub(crate) fn all(nextest: bool) -> Result<(), String> {
         }
         let (count, built) = (programs.len(), began.elapsed().as_secs());
         eprintln!("\n{count} test programs, built in {built} s, side by side; what each says: target/tests");
-        let all = lanes::run(&programs, &vars)?;
+        let all = lanes::run(&programs, chores, &vars)?;
         (counts, again) = (all.counts, all.again);
         if all.failed.is_empty() { Ok(()) } else { Err(format!("failed: {}", all.failed.join(", "))) }
     };
