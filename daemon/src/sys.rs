@@ -8,8 +8,18 @@ use tokio::io::unix::AsyncFd;
 
 /// Leaves the CPU to others: for a thread whose work can wait. It inherits the loop's priority otherwise.
 pub fn defer_this_thread() {
+    nice(10);
+}
+
+/// Takes of the CPU what any program gets, whatever the loop has: for a thread whose work others wait for.
+pub fn level_this_thread() {
+    nice(0);
+}
+
+/// A thread that may not have this niceness keeps its own.
+fn nice(nice: i32) {
     // SAFETY: plain integers; 0 names the calling thread.
-    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 10) };
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) };
 }
 
 /// Keeps all messages of ICMP from a raw socket but that a packet's hop limit has ended.
@@ -33,4 +43,21 @@ pub fn only_time_exceeded(fd: &OwnedFd) -> std::io::Result<()> {
 pub fn wait_for(fd: OwnedFd) -> std::io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: the descriptor is owned, so it stays open and the same until it is dropped together with its registration.
     unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) }.map_err(Into::into)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_is_deferred_and_level_again() {
+        // SAFETY: plain integers; 0 names the calling thread, which every test has for itself.
+        let mine = || unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
+        defer_this_thread();
+        assert_eq!(mine(), 10);
+        level_this_thread();
+        if mine() != 0 {
+            return sluice_skip::skip!(Privilege, "needs root to take a niceness back");
+        }
+    }
 }

@@ -203,7 +203,8 @@ impl Thread {
     }
 
     fn run(mut self, questions: &Receiver<Question>) {
-        crate::sys::defer_this_thread();
+        // Among hundreds of threads that want to run a deferred one would not, and what an earlier daemon managed waits for it.
+        crate::sys::level_this_thread();
         let (mut all_due, mut close_due) = (monotonic(), monotonic());
         loop {
             let closely = self.tracked.candidates().next().is_some();
