@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -30,7 +31,9 @@ const CONNECTION_TIME: Duration = Duration::from_secs(30);
 const MAX_QUESTIONS: usize = 2;
 /// From the connection, or the last answer, to the end of the next request's header.
 const HEADER_TIME: Duration = Duration::from_secs(2);
-/// After a failed accept (descriptors used up): others need the CPU more.
+/// Who asks while fewer descriptors are free is turned away: those who look at connections open a few for a moment.
+const SPARE: usize = 8;
+/// After a failed accept, or while descriptors are short: others need the CPU more.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Default)]
@@ -97,11 +100,22 @@ pub(super) async fn serve_each_for(
     tasks.shutdown().await;
 }
 
+/// Are enough descriptors free? Who asks comes after those who look.
+fn has_spare(listener: BorrowedFd<'_>) -> bool {
+    (0..SPARE).map(|_| listener.try_clone_to_owned()).collect::<io::Result<Vec<_>>>().is_ok()
+}
+
 async fn accept_tcp(listener: TcpListener, app: App, slots: Arc<Semaphore>) {
     let mut connections = JoinSet::new();
     loop {
         while connections.try_join_next().is_some() {}
-        match listener.accept().await {
+        let accepted = listener.accept().await;
+        if !has_spare(listener.as_fd()) {
+            drop(accepted);
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+            continue;
+        }
+        match accepted {
             Ok((stream, from)) => {
                 // No free slot: closing at once says more than a connection that never answers.
                 if let Ok(slot) = Arc::clone(&slots).try_acquire_owned() {
@@ -118,7 +132,13 @@ async fn accept_unix(listener: UnixListener, app: App) {
     let mut connections = JoinSet::new();
     loop {
         while connections.try_join_next().is_some() {}
-        match listener.accept().await {
+        let accepted = listener.accept().await;
+        if !has_spare(listener.as_fd()) {
+            drop(accepted);
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+            continue;
+        }
+        match accepted {
             Ok((stream, _)) => {
                 let Ok(who) = stream.peer_cred() else { continue };
                 let caller = Caller::Unix { uid: who.uid(), gid: who.gid(), pid: who.pid() };
