@@ -105,24 +105,25 @@ fn has_spare(listener: BorrowedFd<'_>) -> bool {
     (0..SPARE).map(|_| listener.try_clone_to_owned()).collect::<io::Result<Vec<_>>>().is_ok()
 }
 
+/// What was accepted, if that worked and enough descriptors are free. Otherwise it is turned away, and a pause made.
+async fn admitted<T>(accepted: io::Result<T>, listener: BorrowedFd<'_>) -> Option<T> {
+    match accepted {
+        Ok(accepted) if has_spare(listener) => return Some(accepted),
+        // Closed before the pause: its descriptor is one of those that are short.
+        turned_away => drop(turned_away),
+    }
+    tokio::time::sleep(ACCEPT_PAUSE).await;
+    None
+}
+
 async fn accept_tcp(listener: TcpListener, app: App, slots: Arc<Semaphore>) {
     let mut connections = JoinSet::new();
     loop {
         while connections.try_join_next().is_some() {}
-        let accepted = listener.accept().await;
-        if !has_spare(listener.as_fd()) {
-            drop(accepted);
-            tokio::time::sleep(ACCEPT_PAUSE).await;
-            continue;
-        }
-        match accepted {
-            Ok((stream, from)) => {
-                // No free slot: closing at once says more than a connection that never answers.
-                if let Ok(slot) = Arc::clone(&slots).try_acquire_owned() {
-                    connections.spawn(connection(stream, app.clone(), Caller::Tcp(from), slot));
-                }
-            }
-            Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+        let Some((stream, from)) = admitted(listener.accept().await, listener.as_fd()).await else { continue };
+        // No free slot: closing at once says more than a connection that never answers.
+        if let Ok(slot) = Arc::clone(&slots).try_acquire_owned() {
+            connections.spawn(connection(stream, app.clone(), Caller::Tcp(from), slot));
         }
     }
 }
@@ -132,23 +133,13 @@ async fn accept_unix(listener: UnixListener, app: App) {
     let mut connections = JoinSet::new();
     loop {
         while connections.try_join_next().is_some() {}
-        let accepted = listener.accept().await;
-        if !has_spare(listener.as_fd()) {
-            drop(accepted);
-            tokio::time::sleep(ACCEPT_PAUSE).await;
-            continue;
-        }
-        match accepted {
-            Ok((stream, _)) => {
-                let Ok(who) = stream.peer_cred() else { continue };
-                let caller = Caller::Unix { uid: who.uid(), gid: who.gid(), pid: who.pid() };
-                if let Some(place) = places.take(who.uid(), app.rules().is_own(caller)) {
-                    connections.spawn(connection(stream, app.clone(), caller, place));
-                } else if let Ok(question) = Arc::clone(&questions).try_acquire_owned() {
-                    connections.spawn(operator(stream, app.clone(), caller, Arc::clone(&places), question));
-                }
-            }
-            Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+        let Some((stream, _)) = admitted(listener.accept().await, listener.as_fd()).await else { continue };
+        let Ok(who) = stream.peer_cred() else { continue };
+        let caller = Caller::Unix { uid: who.uid(), gid: who.gid(), pid: who.pid() };
+        if let Some(place) = places.take(who.uid(), app.rules().is_own(caller)) {
+            connections.spawn(connection(stream, app.clone(), caller, place));
+        } else if let Ok(question) = Arc::clone(&questions).try_acquire_owned() {
+            connections.spawn(operator(stream, app.clone(), caller, Arc::clone(&places), question));
         }
     }
 }
