@@ -27,7 +27,7 @@ again; the command then fails. NAME is a folder of testbed/fuzz-targets/corpus, 
   --inputs N   a target that has had so many inputs is done sooner; default: none is
   --jobs N     processes at a time; of one target that many run together; default 2
   --asan       with the address sanitizer, which needs a nightly compiler
-  --record     write what was seen into benchmarks/fuzz.tsv, for --table
+  --record     write what was seen into benchmarks/fuzz.tsv as each target ends, for --table
   --merge      at the end, put inputs that reach new code into the corpora, small ones, as long as there is room
   --list       name the targets
   --corpus     write the inputs anew that our own encoders make
@@ -184,30 +184,40 @@ fn fuzz(asked: &Asked) -> Result<(), String> {
                     let seen = run::one(&program, &runs, &name, copy, bound);
                     println!("{}", seen.line());
                     if let Ok(mut all) = all.lock() {
-                        all.push(seen);
+                        // A run of hours may be cut short, so what is done is looked at and written at once.
+                        all.push(if copies == 1 { done(&program, &runs, asked, seen) } else { seen });
                     }
                 }
             });
         }
     });
-    let mut all = seen::together(all.into_inner().map_err(|_| "a process's thread panicked")?);
-    for seen in &mut all {
-        for broke in std::mem::take(&mut seen.broke) {
-            seen.kept.push(keep(&program, &seen.target, &broke)?);
-        }
-        if asked.merge {
-            merge(&program, &runs, &seen.target)?;
-        }
+    let mut all = all.into_inner().map_err(|_| "a process's thread panicked")?;
+    if copies > 1 {
+        all = seen::together(all).into_iter().map(|seen| done(&program, &runs, asked, seen)).collect();
     }
     println!("\n{}", seen::summary(&all));
-    if asked.record {
-        seen::record(&all, asked.asan)?;
-    }
     let failed: Vec<String> = all.iter().flat_map(Seen::failures).collect();
     // The last line is what a record keeps.
     let inputs: u64 = all.iter().map(|seen| seen.executions).sum();
     println!("{inputs} inputs for {} targets, {} findings", all.len(), failed.len());
     if failed.is_empty() { Ok(()) } else { Err(format!("{} findings:\n  {}", failed.len(), failed.join("\n  "))) }
+}
+
+/// Looks at what all of a target's processes have seen: what broke it goes into its corpus, and the rest as was asked.
+fn done(program: &Path, runs: &Path, asked: &Asked, mut seen: Seen) -> Seen {
+    let mut look = || {
+        for broke in std::mem::take(&mut seen.broke) {
+            seen.kept.push(keep(program, &seen.target, &broke)?);
+        }
+        if asked.merge {
+            merge(program, runs, &seen.target)?;
+        }
+        if asked.record { seen::record(std::slice::from_ref(&seen), asked.asan) } else { Ok(()) }
+    };
+    match look() {
+        Ok(()) => seen,
+        Err(why) => seen.failed(why),
+    }
 }
 
 /// Makes an input that broke a target as small as it can be, and puts it into the corpus.

@@ -63,10 +63,10 @@ pub(super) const LONG: [Long; 14] = [
     },
     Long {
         name: "fuzz",
-        what: "T-F: every parser by libFuzzer, ten minutes each",
+        what: "T-F: every parser by libFuzzer, ten minutes or ten million inputs each",
         bar: "0 crashes, 0 inputs over 1 s",
         seed: None,
-        how: How::Commands(&["cargo xtask fuzz all --minutes 10"]),
+        how: How::Commands(&["cargo xtask fuzz all --minutes 10 --inputs 10000000 --record"]),
     },
     Long {
         name: "asan",
