@@ -123,6 +123,28 @@ fn only_what_others_changed_makes_a_host_stale() {
 }
 
 #[test]
+fn a_promise_that_differs_in_one_thing_that_ranks_it_is_news_to_the_others() {
+    let base = promise(2, 1, &[100]);
+    let cases: [(&str, FlowPromise, bool); 7] = [
+        ("promoted", FlowPromise { promoted: true, ..base.clone() }, true),
+        ("job", FlowPromise { job: JobId(77), ..base.clone() }, true),
+        ("t0", FlowPromise { t0: Nanos(5), ..base.clone() }, true),
+        ("key, by half", FlowPromise { key: Nanos(base.key.0 * 3 / 2), ..base.clone() }, true),
+        ("until", FlowPromise { until: Nanos(9), ..base.clone() }, true),
+        ("takes, by a tenth of the link", FlowPromise { takes: Rate::mbps(600), ..base.clone() }, true),
+        ("key, by a tenth", FlowPromise { key: Nanos(base.key.0 * 11 / 10), ..base.clone() }, false),
+    ];
+    for (what, changed, is_news) in cases {
+        let mut switch = switch();
+        switch.announce(Slot(9), &says(2, 1, 9, vec![base.clone()]));
+        switch.announce(Slot(9), &says(3, 1, 9, vec![]));
+        switch.take_stale();
+        switch.announce(Slot(9), &says(2, 2, 9, vec![changed]));
+        assert_eq!(switch.take_stale() == [HostId(3)], is_news, "{what}");
+    }
+}
+
+#[test]
 fn what_would_say_nothing_new_is_not_answered() {
     let mut switch = switch();
     let mut seq = [0; 3];
@@ -264,6 +286,20 @@ fn statuses_reach_the_hosts_of_the_job_only() {
     switch.announce(Slot(1), &tells(1, 3, 1, vec![]));
     assert_eq!(switch.take_stale(), [HostId(2)], "leaving the job is news");
     assert!(switch.feedback(Slot(1), HostId(2)).expect("has a lease").jobs.is_empty());
+}
+
+#[test]
+fn a_host_with_flows_of_a_job_hears_of_it_after_another_has_left() {
+    let mut switch = switch();
+    let of_job = |host| vec![FlowPromise { job: JobId(8), ..promise(host, 1, &[100]) }];
+    switch.announce(Slot(1), &says(2, 1, 1, of_job(2)));
+    switch.announce(Slot(1), &says(3, 1, 1, of_job(3)));
+    switch.announce(Slot(1), &says(3, 2, 1, vec![]));
+    switch.take_stale();
+    switch.feedback(Slot(1), HostId(2));
+    switch.announce(Slot(1), &tells(1, 1, 1, vec![status(8, 1, 1, 1)]));
+    assert_eq!(switch.take_stale(), [HostId(2)]);
+    assert_eq!(switch.feedback(Slot(1), HostId(2)).expect("has a lease").jobs, [status(8, 1, 1, 1)]);
 }
 
 #[test]

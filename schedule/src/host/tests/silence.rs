@@ -7,8 +7,14 @@ const CAPACITY: Rate = Rate::mbps(1000);
 /// When the switch was heard last.
 const LAST: u64 = 60;
 
-/// What each of three flows is ordered at the ends of this many slots, the first of them just before the silence begins.
-fn orders_by_slot(slots: u64) -> Vec<[Rate; 3]> {
+/// What is seen of three flows at the end of a slot.
+struct Seen {
+    orders: [Rate; 3],
+    why: [Why; 3],
+}
+
+/// The ends of this many slots, the first of them just before the silence begins.
+fn by_slot(slots: u64) -> Vec<Seen> {
     let mut host = lone_host();
     // Another host's round goes first, with less than a third of the link.
     let other = crate::FlowPromise {
@@ -45,8 +51,9 @@ fn orders_by_slot(slots: u64) -> Vec<[Rate; 3]> {
         }
         orders(&mut host, at(ms));
         if ms >= LAST && ms.is_multiple_of(60) {
-            let all: Vec<Rate> = host.flows().map(|flow| flow.order).collect();
-            seen.push([all[0], all[1], all[2]]);
+            let mut flows = host.flows().map(|flow| (flow.order, flow.why));
+            let all = [(); 3].map(|()| flows.next().expect("three flows"));
+            seen.push(Seen { orders: all.map(|(order, _)| order), why: all.map(|(_, why)| why) });
         }
     }
     seen
@@ -55,7 +62,7 @@ fn orders_by_slot(slots: u64) -> Vec<[Rate; 3]> {
 /// Promises: P-15
 #[test]
 fn a_switch_that_falls_silent_costs_no_flow_a_tenth_in_two_slots_and_halves_none() {
-    let seen = orders_by_slot(15);
+    let seen: Vec<[Rate; 3]> = by_slot(15).iter().map(|seen| seen.orders).collect();
     let first = seen[0];
     assert!(first[0] > Rate::mbps(600) && first[1] < Rate::mbps(50), "the shortest round goes first: {first:?}");
     for slot in &seen[1..=2] {
@@ -75,6 +82,15 @@ fn a_switch_that_falls_silent_costs_no_flow_a_tenth_in_two_slots_and_halves_none
         pair[0].iter().zip(&pair[1]).any(|(before, now)| before.0.abs_diff(now.0) > before.0 / 100)
     };
     assert!(!steady.windows(2).any(moves), "not steady after the horizon: {steady:?}");
+}
+
+#[test]
+fn what_holds_a_flow_on_a_link_of_a_silent_switch_is_the_hosts_own_table() {
+    let seen = by_slot(15);
+    let local = |seen: &Seen| seen.why.iter().filter(|why| **why == Why::LocalTable).count();
+    assert_eq!(local(&seen[0]), 0, "{:?}", seen[0].why);
+    let last = seen.last().expect("fifteen slots");
+    assert!(local(last) > 0 && !last.why.contains(&Why::LinkCap), "{:?}", last.why);
 }
 
 /// What the only flow of a host is ordered when it ends and begins anew in one moment, so many milliseconds after the switch was
