@@ -13,4 +13,5 @@ mod pretend;
 mod scripted;
 mod sequence;
 mod surplus;
+mod torn;
 mod verifier;
