@@ -252,7 +252,7 @@ impl From<Problem> for Problems {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A message may quote the file, and a key is the file's own word.
+        // A message may quote the file, as may what is allowed, and a key is the file's own word.
         let shown = |text: &str| printable(text, usize::MAX);
         write!(f, "error[{}]: {}", self.code, shown(&self.message))?;
         let (file, key) = (shown(&self.file), shown(&self.key));
@@ -269,7 +269,7 @@ impl fmt::Display for Problem {
         }
         if !self.allowed.is_empty() {
             said.push_str(if said.is_empty() { "allowed: " } else { "; allowed: " });
-            said.push_str(&self.allowed);
+            said.push_str(&shown(&self.allowed));
         }
         match &self.excerpt {
             Some(excerpt) => {
@@ -312,6 +312,16 @@ impl std::error::Error for Problems {}
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_of_a_file_reaches_a_terminal_as_it_stands() {
+        let hostile = "n\u{1b}[2J\0";
+        let error =
+            Problem::new(E_RANGE, hostile, hostile).found(hostile).allowed(hostile).help(hostile).in_file(hostile);
+        let text = error.to_string();
+        assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{text:?}");
+        assert_eq!(text.matches("n\\u{1b}[2J\\u{0}").count(), 6, "{text}");
+    }
 
     #[test]
     fn a_mistake_shows_place_value_and_way_out() {
