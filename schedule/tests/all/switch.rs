@@ -222,6 +222,7 @@ fn refusals_change_nothing_and_are_answered() {
     assert_eq!(mbps(&second.links[0]), [100; 4], "it may look all the same");
     let counters = switch.counters();
     assert_eq!((counters.updates, counters.quota_refusals, counters.guard_rejects), (1, 2, 1));
+    assert_eq!(counters.feedbacks, 6, "every one of them was answered");
 }
 
 /// Promises: P-36
