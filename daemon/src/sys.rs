@@ -22,6 +22,16 @@ fn nice(nice: i32) {
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) };
 }
 
+/// Gives back to the system what was allocated and is free again, after something that took much for a moment. The C library keeps
+/// it otherwise, wherever something that stays lies above it.
+pub fn give_back_memory() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: it changes no memory that is in use, and any thread may call it at any time.
+    unsafe {
+        libc::malloc_trim(0)
+    };
+}
+
 /// Keeps all messages of ICMP from a raw socket but that a packet's hop limit has ended.
 ///
 /// # Errors

@@ -12,7 +12,7 @@ use std::path::Path;
 use sluice_struct_ops as struct_ops;
 
 use crate::abi::{VisitedSocket, records};
-use crate::loader::{Loaded, MAX_ANSWER, Pass};
+use crate::loader::{self, Loaded, MAX_ANSWER, Pass};
 use crate::netns;
 use crate::options::{Error, Options};
 use crate::pins::{self, DRAIN, Pins};
@@ -92,7 +92,9 @@ pub fn instances(pin_root: &Path) -> Vec<String> {
 /// The kernel's refusal of the iterator.
 pub fn sweep(options: &Options) -> Result<usize, Error> {
     let Some(pins) = Pins::existing(options) else { return Ok(0) };
-    let mut loaded = match Loaded::new(Some(&pins), rows(&pins).unwrap_or(options.max_flows)) {
+    let mut loaded = match loader::types()
+        .and_then(|types| Loaded::new(&types, Some(&pins), rows(&pins).unwrap_or(options.max_flows)))
+    {
         Ok(loaded) => loaded,
         // A daemon that ends without flows takes its pins along, also between two looks here.
         Err(_) if Pins::existing(options).is_none() => return Ok(0),
@@ -123,7 +125,7 @@ fn drain(pins: &Pins) -> Result<Walked, Error> {
     }
     if !path.exists() && pins.is_of_this_version() {
         // A build before the pass was pinned; its maps are those of these programs.
-        let mut loaded = Loaded::new(Some(pins), rows(pins).unwrap_or_default())?;
+        let mut loaded = Loaded::new(&loader::types()?, Some(pins), rows(pins).unwrap_or_default())?;
         return everywhere(|| loaded.pass(Pass::Drain));
     }
     everywhere(|| {

@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 
+use aya::Btf;
 use aya::maps::{MapData, Queue};
 use aya::programs::links::{FdLink, PinnedLink};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socket, sockopt::TcpCongestion};
@@ -150,7 +151,8 @@ fn open_tier(options: &Options, tier: Tier, pins: Option<&Pins>, reasons: &mut V
     for feature in [Feature::Btf, Feature::RingBuf, Feature::Iter] {
         options.has(feature)?;
     }
-    let mut loaded = Loaded::new(pins, options.max_flows)?;
+    let types = loader::types()?;
+    let mut loaded = Loaded::new(&types, pins, options.max_flows)?;
     options.has(Feature::Mmap)?;
     let cfg: Mapping<Cfg> = Mapping::new(loaded.map("sluice_cfg")?.fd(), 1)
         .map_err(|e| Error::bpf("map the configuration into memory", &e))?;
@@ -165,7 +167,7 @@ fn open_tier(options: &Options, tier: Tier, pins: Option<&Pins>, reasons: &mut V
     let name = if setsockopt_tier {
         String::new()
     } else {
-        register(options, tier, pins, &loaded, same_programs.then(|| text16(&old.cc_name)), &mut held)?
+        register(options, tier, pins, (&loaded, &types), same_programs.then(|| text16(&old.cc_name)), &mut held)?
     };
     let release_to = hold_chain(options, &mut held, reasons);
     if let Some(pins) = pins {
@@ -223,7 +225,7 @@ fn register(
     options: &Options,
     tier: Tier,
     pins: Option<&Pins>,
-    loaded: &Loaded,
+    (loaded, types): (&Loaded, &Btf),
     earlier: Option<String>,
     held: &mut Held,
 ) -> Result<String, Error> {
@@ -249,7 +251,7 @@ fn register(
         if pins.is_some_and(|p| p.path(&format!("ccmap-{name}")).exists()) {
             continue;
         }
-        match loaded.register(&name, with_link) {
+        match loaded.register(types, &name, with_link) {
             Ok(made) => {
                 if let Some(pins) = pins {
                     struct_ops::object_pin(&made.map, &pins.path(&format!("ccmap-{name}")))?;

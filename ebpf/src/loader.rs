@@ -72,7 +72,12 @@ impl Pass {
 /// Maps and attaching programs, loaded.
 pub(crate) struct Loaded {
     ebpf: Ebpf,
-    btf: Btf,
+}
+
+/// The kernel's type information, as programs are fitted to it. In memory it takes some 25 MiB, so whoever loads programs has it
+/// no longer than that takes.
+pub(crate) fn types() -> Result<Btf, Error> {
+    Btf::from_sys_fs().map_err(|e| Error::Btf(e.to_string()))
 }
 
 /// Changes with every change of the programs.
@@ -82,15 +87,10 @@ pub(crate) fn digest() -> u64 {
 }
 
 impl Loaded {
-    /// Creates the maps, or opens those that are pinned, and loads the attaching programs.
-    pub(crate) fn new(pins: Option<&Pins>, max_flows: u32) -> Result<Loaded, Error> {
-        Loaded::on(Btf::from_sys_fs().map_err(|e| Error::Btf(e.to_string()))?, pins, max_flows)
-    }
-
-    /// The same for a kernel with these types.
-    fn on(btf: Btf, pins: Option<&Pins>, max_flows: u32) -> Result<Loaded, Error> {
+    /// Creates the maps, or opens those that are pinned, and loads the attaching programs for a kernel with these types.
+    pub(crate) fn new(types: &Btf, pins: Option<&Pins>, max_flows: u32) -> Result<Loaded, Error> {
         let mut loader = EbpfLoader::new();
-        loader.btf(Some(&btf));
+        loader.btf(Some(types));
         for name in MAPS {
             if let Some(pins) = pins {
                 loader.map_pin_path(name, pins.path(name));
@@ -101,7 +101,7 @@ impl Loaded {
         }
         let ebpf = loader.load(ATTACH_OBJECT).map_err(|e| Error::bpf("make the maps", &e))?;
         drop(loader);
-        let mut loaded = Loaded { ebpf, btf };
+        let mut loaded = Loaded { ebpf };
         if let Some(pins) = pins {
             loaded.check(pins)?;
         }
@@ -109,7 +109,7 @@ impl Loaded {
         pace.load().map_err(|e| Error::bpf("load the cgroup program", &e))?;
         for pass in [Pass::Capture, Pass::TakeOver, Pass::Drain, Pass::Sweep] {
             let iter: &mut Iter = program(&mut loaded.ebpf, pass.program())?;
-            iter.load("tcp", &loaded.btf).map_err(|e| Error::bpf("load a TCP iterator", &e))?;
+            iter.load("tcp", types).map_err(|e| Error::bpf("load a TCP iterator", &e))?;
         }
         Ok(loaded)
     }
@@ -183,20 +183,20 @@ impl Loaded {
     }
 
     /// Registers the congestion control under `name`, by a link if `with_link`.
-    pub(crate) fn register(&self, name: &str, with_link: bool) -> Result<struct_ops::Registration, Error> {
+    pub(crate) fn register(&self, types: &Btf, name: &str, with_link: bool) -> Result<struct_ops::Registration, Error> {
         let kernel = vmlinux()?;
-        let object = self.relocated(CC_OBJECT)?;
+        let object = self.relocated(types, CC_OBJECT)?;
         let members = members(&kernel, &object)?;
         let request = struct_ops::Request { structure: CONTROL, name, flags: RESTRICTED, members };
         Ok(struct_ops::prepare(&kernel, &request, with_link)?)
     }
 
     /// What the kernel's verifier had to do for each program of both objects that this kernel takes.
-    pub(crate) fn costs(&self) -> Result<Vec<(String, Costs)>, Error> {
+    pub(crate) fn costs(&self, types: &Btf) -> Result<Vec<(String, Costs)>, Error> {
         let kernel = vmlinux()?;
         let missing = || Error::Btf(format!("{CONTROL} is missing: struct_ops needs Linux 5.6"));
         let structure = kernel.structure(CONTROL).ok_or_else(missing)?;
-        let control = self.relocated(CC_OBJECT)?;
+        let control = self.relocated(types, CC_OBJECT)?;
         let mut found = Vec::new();
         for program in members(&kernel, &control)? {
             let (member, _) = structure.member(program.name).ok_or_else(missing)?;
@@ -204,8 +204,8 @@ impl Loaded {
             let name = if program.name == CONG_CONTROL { chosen_control(&kernel)? } else { program.name };
             found.push((name.to_owned(), costs(name, program.instructions, kind)?));
         }
-        let attaching = self.relocated(ATTACH_OBJECT)?;
-        let walk = self.btf.id_by_type_name_kind("bpf_iter_tcp", BtfKind::Func);
+        let attaching = self.relocated(types, ATTACH_OBJECT)?;
+        let walk = types.id_by_type_name_kind("bpf_iter_tcp", BtfKind::Func);
         let function = walk.map_err(|e| Error::Btf(format!("bpf_iter_tcp is missing: {e}")))?;
         let passes = [Pass::Capture, Pass::TakeOver, Pass::Drain, Pass::Sweep];
         let iterators = passes.map(|pass| (pass.program(), Kind::Iter { function }));
@@ -215,10 +215,10 @@ impl Loaded {
         Ok(found)
     }
 
-    fn relocated(&self, data: &[u8]) -> Result<Object, Error> {
+    fn relocated(&self, types: &Btf, data: &[u8]) -> Result<Object, Error> {
         let what = "relocate the programs";
         let mut object = Object::parse(data).map_err(|e| Error::bpf(what, &e))?;
-        object.relocate_btf(&self.btf).map_err(|e| Error::bpf(what, &e))?;
+        object.relocate_btf(types).map_err(|e| Error::bpf(what, &e))?;
         let text: HashSet<usize> = object.functions.keys().map(|(section, _)| *section).collect();
         let maps = std::mem::take(&mut object.maps);
         let mut wanted = Vec::new();
@@ -383,7 +383,7 @@ mod tests {
         }
         // What CONFIG_IPV6=n and CONFIG_MPTCP=n leave out of its structs.
         let btf = kernel_without(&["skc_v6_daddr", "skc_v6_rcv_saddr", "is_mptcp"]);
-        let costs = Loaded::on(btf, None, 64).and_then(|loaded| loaded.costs());
+        let costs = Loaded::new(&btf, None, 64).and_then(|loaded| loaded.costs(&btf));
         assert!(costs.expect("every program is taken").len() >= 12);
     }
 }

@@ -1,7 +1,7 @@
 //! What the kernel's verifier has to do for each of our programs: near its limits a program that loads today is refused by
 //! the next kernel. `verifier.tsv` keeps the figures, and a test compares.
 
-use crate::loader::Loaded;
+use crate::loader::{self, Loaded};
 use crate::options::Error;
 
 /// Rows of the tables that the programs are loaded with; their number means nothing to the verifier.
@@ -23,7 +23,8 @@ pub struct Figure {
 /// # Errors
 /// The kernel's refusal, with the verifier's words.
 pub fn figures() -> Result<Vec<Figure>, Error> {
-    let costs = Loaded::new(None, ROWS)?.costs()?;
+    let types = loader::types()?;
+    let costs = Loaded::new(&types, None, ROWS)?.costs(&types)?;
     let figure = |(program, costs): (String, sluice_struct_ops::verify::Costs)| Figure {
         program,
         processed: costs.processed,
