@@ -7,12 +7,14 @@
 //! run again as well, at most twice, and its outcome tells of every try; a count that is wrong once is wrong. What a row leaves
 //! behind is a failure of its own.
 
+mod back;
 mod bare;
 mod canary;
 mod confined;
 pub mod figure;
 mod given_back;
 pub mod ground;
+pub mod halves;
 mod inventory;
 mod mounts;
 mod proxy;

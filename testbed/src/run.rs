@@ -30,6 +30,7 @@ use thiserror::Error;
 
 pub use all::{Bar, Options, run};
 pub use binaries::Binaries;
+pub(crate) use process::alive;
 pub use plan::{FixedQueue, JobPlan, Placement, Queue, RunPlan};
 pub use policy::Policy;
 pub use session::{Observer, Silent, run_once};

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use sluice_schedule::{Bytes, Nanos, Rate};
 use sluice_wire::snapshot::{ConditionCode, FlowState, Snapshot};
 
-use super::given_back;
+use super::{given_back, halves};
 use crate::experiment::Bench;
 use crate::experiment::capacity::queue;
 use crate::experiment::live::Live;
@@ -91,6 +91,8 @@ pub struct Setting {
     pub tcp: String,
     /// More settings of every daemon, TOML text.
     pub more: String,
+    /// Every daemon is a brain without privileges and a helper.
+    pub split: bool,
 }
 
 impl Setting {
@@ -105,6 +107,7 @@ impl Setting {
             floor: None,
             tcp: "cubic".into(),
             more: String::new(),
+            split: false,
         }
     }
 
@@ -125,6 +128,7 @@ impl Setting {
             learned_routes: self.own_switches,
             floor: self.floor,
             tcp: self.tcp.clone(),
+            daemon_extra: if self.split { halves::SPLIT.into() } else { String::new() },
             ..RunPlan::default()
         };
         (plan, place)
@@ -187,6 +191,10 @@ impl Ground<'_> {
             for host in &plan.fabric.hosts {
                 also(&dir, host, &setting.more)?;
             }
+        }
+        if setting.split {
+            let hosts: Vec<String> = plan.fabric.hosts.clone();
+            halves::give_away(&dir, &hosts)?;
         }
         let live = Live::start(&bench, &plan, &place, &sluice(), setting.sample_ms)?;
         let mut stage = Stage { live, plan, dir };

@@ -141,7 +141,8 @@ pub(super) fn await_ready(process: &mut Process, mut ready: impl FnMut() -> bool
     Ok(())
 }
 
-fn alive(pid: u32) -> bool {
+/// Does a process run? One whose status nobody took does not.
+pub(crate) fn alive(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(')').is_some_and(|(_, rest)| !matches!(rest.trim_start().chars().next(), Some('Z' | 'X') | None))
 }

@@ -1,14 +1,14 @@
 //! A daemon whose privileges are a helper's, with flows: they are managed and held to their rates as ever, and whichever of the
 //! two ends, or stands still, flows lose nothing but their orders. What each process is stands in `daemon/tests/privileges.rs`.
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::{Pid, User, chown};
+use nix::unistd::Pid;
 use sluice_schedule::Rate;
 use sluice_skip::skip;
+use sluice_testbed::chaos::halves::{SPLIT, give_away, helper_of};
 use sluice_testbed::experiment::Bench;
 use sluice_testbed::experiment::fail_open::plan;
 use sluice_testbed::experiment::live::Live;
@@ -22,28 +22,6 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const RELEASED: Duration = Duration::from_millis(400);
 /// A machine that is busy for a moment gets other tries.
 const TRIES: usize = 3;
-
-/// Makes the directories that brains write to theirs.
-fn give_away(session: &Path, hosts: &[String]) {
-    let find = |name| User::from_name(name).expect("users are known");
-    let user = find("sluice").or_else(|| find("nobody")).expect("nobody is there");
-    for dir in [session.parent().expect("a parent"), session] {
-        std::fs::create_dir_all(dir).expect("made");
-        std::fs::set_permissions(dir, PermissionsExt::from_mode(0o755)).expect("set");
-    }
-    for host in hosts {
-        for dir in [session.join(format!("run-{host}")), session.join(format!("run-{host}/state"))] {
-            std::fs::create_dir_all(&dir).expect("made");
-            chown(&dir, Some(user.uid), Some(user.gid)).expect("given");
-        }
-    }
-}
-
-/// The children of a process.
-fn helper_of(brain: u32) -> Option<u32> {
-    let children = std::fs::read_to_string(format!("/proc/{brain}/task/{brain}/children")).ok()?;
-    children.split_whitespace().next()?.parse().ok()
-}
 
 fn status(pid: u32, field: &str) -> String {
     let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
@@ -74,11 +52,11 @@ fn a_split_daemon_holds_flows_to_their_rates_and_whichever_half_ends_gives_them_
     let (_keep, dir) = dir();
     let bench = Bench { binaries: &programs, dir: dir.clone(), stop: &NEVER };
     let (mut plan, place) = plan(Rate::mbps(200), 2);
-    plan.daemon_extra.push_str("[privilege]\nsplit = true\n");
+    plan.daemon_extra.push_str(SPLIT);
     // An order is all that a flow may take, so that being above it shows as well.
     plan.schedule.push_str("surplus = \"never\"\n");
     let session = dir.join("live");
-    give_away(&session, &plan.fabric.hosts);
+    give_away(&session, &plan.fabric.hosts).expect("given");
     let mut live = Live::start(&bench, &plan, &place, &"sluice".parse::<Policy>().unwrap(), 4).unwrap();
     if let Err(error) = live.until(0, true, PATIENCE) {
         let conditions = live.daemons.get(0, "/api/v1/conditions").unwrap_or_default();

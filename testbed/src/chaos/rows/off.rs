@@ -8,6 +8,7 @@ use sluice_ebpf::Options;
 use sluice_ebpf::traces;
 use sluice_schedule::Rate;
 
+use crate::chaos::back::Back;
 use crate::chaos::figure::{Figure, Unit};
 use crate::chaos::ground::{Ground, Setting, Stage, Unrun, ms};
 use crate::fabric::Node;
@@ -16,6 +17,8 @@ use crate::run::daemons::instance_of;
 
 /// P-8.
 const OFF_MS: f64 = 1_000.0;
+/// Flows that were given back find their rates within this.
+const SETTLE: Duration = Duration::from_millis(2_000);
 /// What a daemon sets of a namespace.
 const SYSCTLS: [&str; 2] = ["tcp_tso_rtt_log", "tcp_wmem"];
 
@@ -86,7 +89,8 @@ pub fn cleanups(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
         let (exit, said) = cleanup(ground, &stage, if dead { &[] } else { &["--force"] })?;
         let took = began.elapsed().as_secs_f64() * 1e3;
         let plain = stage.plain()?;
-        stage.live.run_for(Duration::from_millis(500))?;
+        stage.live.run_for(SETTLE)?;
+        let settled = Stage::now();
         let left = traces_of_host_0();
         let stays = changed(&sysctls(&stage.live.fabric.hosts[0])?, &reference);
         if !dead {
@@ -120,9 +124,9 @@ pub fn cleanups(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
         figures.push(Figure::exactly(format!("{what}: pins and names once the daemon has ended too"), after.len(), 0));
         figures.push(Figure::exactly(format!("{what}: settings of the kernel that stay changed"), stays, 0));
         figures.push(Figure::exactly(format!("{what}: the same once the daemon has ended too"), stays_after, 0));
-        let now = Stage::now();
-        let rate = stage.live.rate(0, plain, now);
-        figures.push(Figure::at_least(format!("{what}: rate of the flows afterwards"), rate, Unit::Mbps, 50.0));
+        stage.live.run_for(SETTLE)?;
+        let due = at + Duration::from_secs_f64(OFF_MS / 1e3).as_nanos() as u64;
+        figures.push(Back::of(&stage, at, due, settled).figure(what));
     }
     Ok(figures)
 }

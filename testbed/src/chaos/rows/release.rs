@@ -3,17 +3,21 @@
 use std::path::Path;
 use std::time::Duration;
 
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use sluice_ebpf::Options;
 use sluice_ebpf::traces;
 use sluice_schedule::Rate;
 
+use crate::chaos::back::Back;
 use crate::chaos::figure::{Figure, Unit, quantile};
 use crate::chaos::given_back;
 use crate::chaos::ground::{Ground, Setting, Size, Stage, Unrun, silence_bound};
+use crate::chaos::halves::{Half, helper_of};
 use crate::chaos::wedge::Wedged;
 use crate::fabric::cgroup;
 use crate::run::RunError;
+use crate::run::alive;
 use crate::run::daemons::own_instance;
 use crate::run::mltcp::{self, Mltcp};
 
@@ -29,6 +33,10 @@ const SETTLE: Duration = Duration::from_millis(1_000);
 /// After that, for what plain TCP shows; or twice as long as flows took to be plain, for in a shorter time no wait as long
 /// could be seen.
 const AFTER: Duration = Duration::from_millis(3_000);
+/// What they had before and while nothing is wrong is seen for so long.
+const BEFORE: Duration = Duration::from_millis(1_000);
+/// A helper stands still for so long.
+const STILL: Duration = Duration::from_millis(2_000);
 
 /// What flows did from a fault until now, once all of them are plain.
 ///
@@ -55,7 +63,9 @@ fn figures(case: &str, stage: &mut Stage, at: u64, floor: Rate) -> Result<Vec<Fi
     let without = stage.silence(settled, Stage::now());
     let silence = stage.silence(at, settled);
     let p99 = quantile(&mut times, 0.99);
+    let due = at + Duration::from_secs_f64(WORST_MS / 1e3).as_nanos() as u64;
     Ok(vec![
+        Back::of(stage, at, due, settled).figure(case),
         Figure::exactly(
             format!("{case}: flows that stay managed after an acknowledgement, their orders run out"),
             given_back::kept(&under_fault, ran_out),
@@ -117,7 +127,51 @@ pub fn killed(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
         stage.restart(0)?;
         stage.captured()?;
     }
+    if ground.size == Size::Small {
+        return Ok(all);
+    }
+    let mut stage = ground.stage(&halved())?;
+    for half in [Half::Brain, Half::Helper, Half::Both] {
+        let helper = helper(&stage)?;
+        let at = Stage::now();
+        if half != Half::Brain {
+            send(helper, Signal::SIGKILL)?;
+        }
+        if half != Half::Helper {
+            stage.live.daemons.kill(0);
+        }
+        all.extend(figures(&format!("{HALVED}, {} killed", half.word()), &mut stage, at, FLOOR)?);
+        // Neither lives without the other.
+        all.push(Figure::holds(format!("{HALVED}, {} killed: both have ended", half.word()), both_ended(&stage, helper)));
+        stage.live.daemons.kill(0);
+        stage.restart(0)?;
+        stage.captured()?;
+        stage.live.run_for(BEFORE)?;
+    }
     Ok(all)
+}
+
+/// The case of a daemon of two processes.
+const HALVED: &str = "64 flows, 100 Mbit/s, split";
+const FLOOR: Rate = Rate::mbps(1);
+
+fn halved() -> Setting {
+    Setting { floor: Some(FLOOR), split: true, ..Setting::of("halved", 64, Rate::mbps(100)) }
+}
+
+/// The helper of host 0's daemon.
+fn helper(stage: &Stage) -> Result<u32, RunError> {
+    helper_of(stage.live.daemons.pid(0)).ok_or_else(|| RunError::Plan("a split daemon has no helper".into()))
+}
+
+fn send(pid: u32, signal: Signal) -> Result<(), RunError> {
+    let pid = i32::try_from(pid).map_err(|_| RunError::Plan(format!("no process has the number {pid}")))?;
+    kill(Pid::from_raw(pid), signal).map_err(|why| RunError::Plan(format!("{signal} to process {pid}: {why}")))
+}
+
+/// Has host 0's daemon ended, and its helper? One whose status nobody took counts as ended.
+fn both_ended(stage: &Stage, helper: u32) -> bool {
+    !alive(helper) && !alive(stage.live.daemons.pid(0))
 }
 
 /// C2: stands still as a whole.
@@ -133,7 +187,41 @@ pub fn stopped(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
         all.extend(done?);
         stage.captured()?;
     }
+    if ground.size == Size::Small {
+        return Ok(all);
+    }
+    let mut stage = ground.stage(&halved())?;
+    let (brain, helper) = (stage.live.daemons.pid(0), helper(&stage)?);
+    let at = Stage::now();
+    send(brain, Signal::SIGSTOP)?;
+    let done = figures(&format!("{HALVED}, the brain stopped"), &mut stage, at, FLOOR);
+    send(brain, Signal::SIGCONT)?;
+    all.extend(done?);
+    stage.captured()?;
+    stage.live.run_for(BEFORE)?;
+    all.extend(helper_stands(&mut stage, helper)?);
     Ok(all)
+}
+
+/// A helper that stands still is asked for nothing that an order needs.
+fn helper_stands(stage: &mut Stage, helper: u32) -> Result<Vec<Figure>, RunError> {
+    let case = format!("{HALVED}, the helper stopped");
+    let at = Stage::now();
+    send(helper, Signal::SIGSTOP)?;
+    let ran = stage.live.run_for(STILL);
+    let until = Stage::now();
+    send(helper, Signal::SIGCONT)?;
+    ran?;
+    let during = given_back::mine(&stage.live.samples, at, until);
+    let least = during.iter().map(|look| look.flows.iter().filter(|flow| flow.1).count()).min().unwrap_or(0);
+    let before = stage.live.rate(0, at.saturating_sub(BEFORE.as_nanos() as u64), at);
+    let rate = stage.live.rate(0, at, until);
+    let ratio = if before > 0.0 { rate / before } else { 0.0 };
+    Ok(vec![
+        Figure::exactly(format!("{case}: flows managed, the fewest in {} s", STILL.as_secs()), least, 64),
+        Figure::at_least(format!("{case}: rate over that before"), ratio, Unit::Ratio, Back::LEAST)
+            .noted(format!("before {before:.1}, then {rate:.1} Mbit/s, looked at {} times", during.len())),
+    ])
 }
 
 /// C3: the deciding loop alone stands; the process lives and answers.
