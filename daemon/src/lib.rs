@@ -65,7 +65,7 @@ mod snapshot;
 pub mod sock_diag;
 mod starts;
 mod stored;
-mod sys;
+pub mod sys;
 #[cfg(test)]
 mod testing;
 pub mod topology;

@@ -8,12 +8,13 @@ use std::process::ExitCode;
 use clap::Parser;
 use sluiced::args::{Arguments, Check, Command, Form};
 use sluiced::config::{self, Loaded};
-use sluiced::{cleanup, daemon, privilege, probe};
+use sluiced::{cleanup, daemon, privilege, probe, sys};
 
 /// Exit status for a configuration that is not valid.
 const EXIT_INVALID: u8 = 2;
 
 fn main() -> ExitCode {
+    sys::keep_little_memory();
     let arguments = Arguments::parse();
     if arguments.check.defaults {
         print!("{}", config::commented_defaults());

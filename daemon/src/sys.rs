@@ -6,6 +6,10 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
+/// Bytes of an allocation that has memory of its own.
+#[cfg(target_env = "gnu")]
+const LARGE: libc::c_int = 128 << 10;
+
 /// Leaves the CPU to others: for a thread whose work can wait. It inherits the loop's priority otherwise.
 pub fn defer_this_thread() {
     nice(10);
@@ -20,6 +24,17 @@ pub fn level_this_thread() {
 fn nice(nice: i32) {
     // SAFETY: plain integers; 0 names the calling thread.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) };
+}
+
+/// From the start on: what is large goes back to the system as soon as it is free. The C library learns otherwise from the first large
+/// buffer that is freed to keep all of that size, a document of thousands of flows in each thread.
+pub fn keep_little_memory() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: plain integers; no other thread allocates yet.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE);
+        libc::mallopt(libc::M_TRIM_THRESHOLD, 2 * LARGE);
+    };
 }
 
 /// Gives back to the system what was allocated and is free again, after something that took much for a moment. The C library keeps

@@ -30,9 +30,9 @@ use thiserror::Error;
 
 pub use all::{Bar, Options, run};
 pub use binaries::Binaries;
-pub(crate) use process::alive;
 pub use plan::{FixedQueue, JobPlan, Placement, Queue, RunPlan};
 pub use policy::Policy;
+pub(crate) use process::alive;
 pub use session::{Observer, Silent, run_once};
 
 use crate::fabric::FabricError;

@@ -69,7 +69,8 @@ impl Connection {
 pub struct Tracked {
     /// Bytes in one direction that make a connection worth a look.
     pub threshold: Bytes,
-    connections: HashMap<u64, Connection>,
+    /// Apart from the table, which doubles when it is full and has as many places more as it has connections.
+    connections: HashMap<u64, Box<Connection>>,
     now: Nanos,
 }
 
@@ -91,7 +92,7 @@ impl Tracked {
         let connection = match self.connections.entry(seen.cookie) {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(_) if full => return,
-            Entry::Vacant(entry) => entry.insert(Connection {
+            Entry::Vacant(entry) => entry.insert(Box::new(Connection {
                 known: Known { cookie: seen.cookie, place, uid: seen.uid, pid },
                 inode: u64::from(seen.inode),
                 last: (0, 0),
@@ -104,7 +105,7 @@ impl Tracked {
                 identity: None,
                 told: None,
                 seen: true,
-            }),
+            })),
         };
         connection.seen = true;
         connection.weight.0 = connection.weight.0.saturating_add(counts.0.saturating_sub(connection.last.0));
@@ -130,7 +131,7 @@ impl Tracked {
 
     /// The connections of jobs that have not shown rounds yet.
     pub fn candidates(&self) -> impl Iterator<Item = (u64, Known)> {
-        let fresh = |connection: &&Connection| {
+        let fresh = |connection: &&Box<Connection>| {
             let since = connection.counts.is_some_and(|since| self.now.minus(since) < CLOSELY_FOR);
             since && connection.is_jobs() && !connection.declared() && !connection.rhythm.shown()
         };
@@ -164,7 +165,7 @@ impl Tracked {
             connection.seen
         });
         let mut wanted = Wanted::new();
-        let counting = |connection: &&mut Connection| connection.counts.is_some();
+        let counting = |connection: &&mut Box<Connection>| connection.counts.is_some();
         for connection in self.connections.values_mut().filter(counting) {
             let due = connection.tried.is_none_or(|at| now.minus(at) >= AGAIN);
             if connection.holder.is_none() && due {

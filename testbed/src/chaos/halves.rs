@@ -39,7 +39,8 @@ impl Half {
 pub fn give_away(session: &Path, hosts: &[String]) -> Result<(), RunError> {
     let find = |name| User::from_name(name).ok().flatten();
     let user = find("sluice").or_else(|| find("nobody"));
-    let user = user.ok_or_else(|| RunError::Plan("brains run as the user sluice or nobody, and neither is known".into()))?;
+    let user =
+        user.ok_or_else(|| RunError::Plan("brains run as the user sluice or nobody, and neither is known".into()))?;
     for dir in session.parent().into_iter().chain([session]) {
         std::fs::create_dir_all(dir).map_err(RunError::io(format!("creating {}", dir.display())))?;
         let open = std::fs::Permissions::from_mode(0o755);

@@ -7,6 +7,9 @@ use sluice_wire::snapshot::{Histogram, Snapshot};
 use crate::chaos::ground::Stage;
 use crate::run::RunError;
 
+/// A daemon of thousands of flows on a busy machine may take longer for an answer than one is waited for.
+const ASKED: usize = 5;
+
 /// What was observed between two looks.
 pub fn between(before: &Histogram, after: &Histogram) -> Histogram {
     let counts = after.counts.iter().zip(&before.counts).map(|(after, before)| after.saturating_sub(*before)).collect();
@@ -95,7 +98,7 @@ pub fn deciding(stage: &mut Stage, time: Duration) -> Result<Deciding, RunError>
 /// # Errors
 /// It does not answer.
 pub fn shown(stage: &Stage) -> Result<Snapshot, RunError> {
-    stage.snapshot(0).ok_or_else(|| RunError::Plan("the daemon of h0 does not answer".into()))
+    (0..ASKED).find_map(|_| stage.snapshot(0)).ok_or_else(|| RunError::Plan("the daemon of h0 does not answer".into()))
 }
 
 #[cfg(test)]

@@ -142,7 +142,10 @@ pub fn killed(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
         }
         all.extend(figures(&format!("{HALVED}, {} killed", half.word()), &mut stage, at, FLOOR)?);
         // Neither lives without the other.
-        all.push(Figure::holds(format!("{HALVED}, {} killed: both have ended", half.word()), both_ended(&stage, helper)));
+        all.push(Figure::holds(
+            format!("{HALVED}, {} killed: both have ended", half.word()),
+            both_ended(&stage, helper),
+        ));
         stage.live.daemons.kill(0);
         stage.restart(0)?;
         stage.captured()?;
