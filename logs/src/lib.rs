@@ -22,4 +22,4 @@ pub use limit::{Left, Limiter};
 pub use limited::Limits;
 pub use manager::{NotifyState, ServiceManager};
 pub use panic::abort_on_panic;
-pub use start::{Form, Started, start};
+pub use start::{Form, NotAFilter, Started, filter, start};

@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 
+use tracing_subscriber::filter::ParseError;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::reload::Handle;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -28,6 +29,28 @@ pub enum Form {
     Json,
     /// With fields to journald; text without a time if it does not take them.
     Journald,
+}
+
+/// Why a text says nothing about which lines are written.
+#[derive(Debug, thiserror::Error)]
+pub enum NotAFilter {
+    /// The library that reads directives panics of some of these, and no target or level has one.
+    #[error("{0:?} stands in no target and no level")]
+    Character(char),
+    /// As the library says it.
+    #[error(transparent)]
+    Directive(#[from] ParseError),
+}
+
+/// Reads which lines are to be written: directives `target=level` with commas between them.
+///
+/// # Errors
+/// What is wrong with the text.
+pub fn filter(text: &str) -> Result<EnvFilter, NotAFilter> {
+    match text.chars().find(|c| !c.is_ascii()) {
+        Some(foreign) => Err(NotAFilter::Character(foreign)),
+        None => Ok(EnvFilter::try_new(text)?),
+    }
 }
 
 /// Lines that are being written.
@@ -113,4 +136,16 @@ fn stderr_is_the_journal() -> bool {
     let Some(stream) = std::env::var("JOURNAL_STREAM").ok() else { return false };
     let Ok(stderr) = io::stderr().as_fd().try_clone_to_owned() else { return false };
     std::fs::File::from(stderr).metadata().is_ok_and(|meta| stream == format!("{}:{}", meta.dev(), meta.ino()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_target_has_is_refused_before_the_library_reads_it() {
+        assert!(matches!(filter("\t\u{e9}["), Err(NotAFilter::Character('\u{e9}'))));
+        assert!(matches!(filter("a=loud"), Err(NotAFilter::Directive(_))));
+        assert!(filter("info,sluiced=debug").is_ok());
+    }
 }

@@ -10,8 +10,8 @@ use sluice_etcd::Endpoint;
 use sluice_formats::document::{Node, Value};
 use sluice_formats::network;
 use sluice_formats::quantity::Rational;
+use sluice_logs::NotAFilter;
 use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::ParseError;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rule {
@@ -314,8 +314,8 @@ impl LogFilter {
     ///
     /// # Errors
     /// What is wrong with the text.
-    pub fn parse(text: &str) -> Result<LogFilter, ParseError> {
-        Ok(LogFilter { text: text.to_owned(), filter: EnvFilter::try_new(text)? })
+    pub fn parse(text: &str) -> Result<LogFilter, NotAFilter> {
+        Ok(LogFilter { text: text.to_owned(), filter: sluice_logs::filter(text)? })
     }
     pub(super) fn info() -> LogFilter {
         LogFilter { text: "info".into(), filter: EnvFilter::new("info") }

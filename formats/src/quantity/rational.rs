@@ -18,7 +18,7 @@ use num_traits::{Signed, ToPrimitive, Zero};
 /// Digits of a number in a text at most: enough for every unit of the formats, too few to be a burden.
 const MAX_DIGITS: usize = 256;
 /// The largest power of ten that an exponent may ask for.
-const MAX_EXPONENT: i64 = 256;
+const MAX_EXPONENT: u64 = 256;
 
 /// An exact fraction of whole numbers of any size.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -153,7 +153,8 @@ impl Rational {
     pub fn parse_json_number(text: &str) -> Result<Rational, NotANumber> {
         let Some((mantissa, exponent)) = text.split_once(['e', 'E']) else { return Rational::decimal(text) };
         let exponent: i64 = exponent.parse().map_err(|_| NotANumber)?;
-        if exponent.abs() > MAX_EXPONENT {
+        // The least number has no absolute value.
+        if exponent.unsigned_abs() > MAX_EXPONENT {
             return Err(NotANumber);
         }
         let power = Rational::shrink(Rational::ten_to(exponent.unsigned_abs() as u32).into());

@@ -13,7 +13,6 @@ use sluice_identity::Files;
 use sluice_schedule::table::TableKind;
 use sluice_schedule::{HolderId, Nanos, Rate};
 use sluice_wire::hello::ClockSource;
-use tracing_subscriber::EnvFilter;
 
 use super::topology::Topology;
 use super::{
@@ -65,7 +64,7 @@ fn read(root: &Table<'_>, path: &Path, config: &mut Config) {
         clock.finish();
     }
     if let Some(log) = root.table("log") {
-        let filter = |text: &str| EnvFilter::try_new(text).ok().map(LogFilter);
+        let filter = |text: &str| sluice_logs::filter(text).ok().map(LogFilter);
         set(&mut config.log_level, log.parse("level", "a filter, such as \"info\"", filter));
         let forms = [("auto", LogFormat::Auto), ("text", LogFormat::Text), ("json", LogFormat::Json)];
         set(&mut config.log_format, log.choice("format", &forms));
