@@ -131,7 +131,7 @@ impl Tracked {
 
     /// The connections of jobs that have not shown rounds yet.
     pub fn candidates(&self) -> impl Iterator<Item = (u64, Known)> {
-        let fresh = |connection: &&Box<Connection>| {
+        let fresh = |connection: &Connection| {
             let since = connection.counts.is_some_and(|since| self.now.minus(since) < CLOSELY_FOR);
             since && connection.is_jobs() && !connection.declared() && !connection.rhythm.shown()
         };
