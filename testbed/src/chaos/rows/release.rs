@@ -37,6 +37,9 @@ const AFTER: Duration = Duration::from_millis(3_000);
 const BEFORE: Duration = Duration::from_millis(1_000);
 /// A helper stands still for so long.
 const STILL: Duration = Duration::from_millis(2_000);
+/// The case of a daemon of two processes, and the floor of its flows.
+const HALVED: &str = "64 flows, 100 Mbit/s, split";
+const FLOOR: Rate = Rate::mbps(1);
 
 /// What flows did from a fault until now, once all of them are plain.
 ///
@@ -153,10 +156,6 @@ pub fn killed(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
     }
     Ok(all)
 }
-
-/// The case of a daemon of two processes.
-const HALVED: &str = "64 flows, 100 Mbit/s, split";
-const FLOOR: Rate = Rate::mbps(1);
 
 fn halved() -> Setting {
     Setting { floor: Some(FLOOR), split: true, ..Setting::of("halved", 64, Rate::mbps(100)) }
