@@ -86,3 +86,12 @@ fn units_are_rounded_half_to_even() {
     assert_eq!([units("-0.5", 1), units("-1", 1), units("1e30", 1)], [None, None, None]);
     assert_eq!(units("18446744073709551615", 1), Some(u64::MAX));
 }
+
+#[test]
+fn an_exponent_that_is_too_large_either_way_is_refused() {
+    // The least of all has no absolute value: without overflow checks it was taken for none.
+    for exponent in ["257", "-257", "9223372036854775807", "-9223372036854775808", "-9223372036854775809"] {
+        assert_eq!(Rational::parse_json_number(&format!("1e{exponent}")), Err(NotANumber), "{exponent}");
+    }
+    assert!(Rational::parse_json_number("1e256").is_ok() && Rational::parse_json_number("1e-256").is_ok());
+}
