@@ -259,7 +259,7 @@ impl Agent {
         let began = tokio::time::Instant::now();
         let sleep = self.core.sleep(self.core.now(), self.clock.until_edge(self.core.now()), self.pace.tick());
         let spent = clock::monotonic().minus(self.core.now().mono);
-        let (gathered, settled) = (began + span(self.pace.gather()), began + span(Pace::SETTLE));
+        let (gathered, settled) = (began + span(self.pace.gather()), began + span(self.pace.settle()));
         let mut until = began + span(sleep.minus(spent));
         loop {
             tokio::select! {

@@ -5,6 +5,9 @@
 //! after kernels that tell nothing. Its cost grows with the number of flows and is spent on cold caches, so the loop keeps
 //! such turns to a part of a core ([`Pace::PART`]) and lets the time between them follow from what turns have cost, in CPU
 //! time: waiting for a busy core is no reason to look less often.
+//!
+//! Turns for what happens keep to a part as well, a larger one ([`Pace::REST`]): with thousands of flows something happens
+//! all the time, and a loop that turned each time would take more than a real-time thread may.
 
 use std::time::Duration;
 
@@ -34,8 +37,12 @@ impl Pace {
     pub const MIN_GATHER: Nanos = Nanos::from_millis(2);
     /// So long at most: where turns cost much, or the news of many hosts comes one by one.
     pub const MAX_GATHER: Nanos = Nanos::from_millis(5);
-    /// The same for what the kernel tells: the flows of a round begin together and end together.
+    /// The same for what the kernel tells, at least: the flows of a round begin together and end together.
     pub const SETTLE: Nanos = Nanos(500_000);
+    /// Whatever happens, the loop rests so many times as long as a turn takes, so turns take a quarter of a core at most:
+    /// half of what ends a real-time thread ([`Bound::DECIDING`](sluice_realtime::Bound::DECIDING)), whose second is not the
+    /// mean. Slots' edges and requests do not wait.
+    pub const REST: u64 = 3;
     /// Turns over which the mean is taken.
     const TURNS: u64 = 16;
 
@@ -54,7 +61,17 @@ impl Pace {
 
     /// How long after a turn there may be one for what holders say: they, too, keep to a part of a core.
     pub fn gather(&self) -> Nanos {
-        self.cost.times(Pace::PART).max(Pace::MIN_GATHER).min(Pace::MAX_GATHER)
+        self.cost.times(Pace::PART).max(Pace::MIN_GATHER).min(Pace::MAX_GATHER).max(self.rest())
+    }
+
+    /// How long after a turn there may be one for what the kernel tells.
+    pub fn settle(&self) -> Nanos {
+        Pace::SETTLE.max(self.rest())
+    }
+
+    /// No longer than the time between turns by the clock: then something is looked at anyway.
+    fn rest(&self) -> Nanos {
+        self.cost.times(Pace::REST).min(Pace::MAX)
     }
 }
 
@@ -67,18 +84,20 @@ mod tests {
         let mut pace = Pace::default();
         assert_eq!(pace.tick(), Pace::MIN);
         let ms = Nanos::from_millis;
-        for (took, tick, gather) in [
-            (10, Pace::MIN, Pace::MIN_GATHER),
-            (30, Pace::MIN, ms(3)),
-            (250, ms(25), Pace::MAX_GATHER),
-            (5_000, Pace::MAX, Pace::MAX_GATHER),
-            (1, Pace::MIN, Pace::MIN_GATHER),
+        for (took, tick, gather, settle) in [
+            (10, Pace::MIN, Pace::MIN_GATHER, Pace::SETTLE),
+            (30, Pace::MIN, ms(3), Pace::SETTLE),
+            (250, ms(25), Pace::MAX_GATHER, Nanos(750_000)),
+            (4_000, Pace::MAX, ms(12), ms(12)),
+            (20_000, Pace::MAX, Pace::MAX, Pace::MAX),
+            (1, Pace::MIN, Pace::MIN_GATHER, Pace::SETTLE),
         ] {
             (0..300).for_each(|_| pace.turned(Nanos(took * 1_000)));
             assert!(pace.tick().0.abs_diff(tick.0) < 100_000, "{took} us: {}", pace.tick());
             assert!(pace.gather().0.abs_diff(gather.0) < 100_000, "{took} us: {}", pace.gather());
+            assert!(pace.settle().0.abs_diff(settle.0) < 100_000, "{took} us: {}", pace.settle());
         }
         pace.turned(Nanos::MAX);
-        assert_eq!(pace.tick(), Pace::MAX, "no overflow");
+        assert_eq!((pace.tick(), pace.settle()), (Pace::MAX, Pace::MAX), "no overflow");
     }
 }
