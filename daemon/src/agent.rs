@@ -81,6 +81,8 @@ pub struct Agent {
     wall: Wall,
     clock: Clock,
     pace: Pace,
+    /// The thread's processor time after the last turn.
+    turned_at: Nanos,
     realtime: Realtime,
     /// How it last stood.
     standing: Standing,
@@ -203,6 +205,7 @@ impl Agent {
             wall,
             clock,
             pace: Pace::default(),
+            turned_at: clock::thread_cpu(),
             realtime,
             standing: Standing::Ordinary,
             exchange,
@@ -313,7 +316,8 @@ impl Agent {
         if self.core.counters().slots != before || self.clock.waits {
             self.feed(now);
         }
-        self.pace.turned(clock::thread_cpu().minus(spent));
+        let cpu = clock::thread_cpu();
+        self.pace.turned(cpu.minus(spent), cpu.minus(std::mem::replace(&mut self.turned_at, cpu)));
         self.publish(stepped);
         self.change_datapath(now);
     }

@@ -40,6 +40,34 @@ impl Window {
     }
 }
 
+/// How long a thread is an ordinary one after it has taken too much: a second, twice as long each further time.
+///
+/// A burst of work, such as thousands of flows that begin at once, costs a second of late decisions; who takes too much
+/// all the time is a real-time thread for a second of each minute.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Penance {
+    /// Until when the last one lasted, and how long it was.
+    last: Option<(Nanos, Nanos)>,
+}
+
+impl Penance {
+    /// The first.
+    pub const MIN: Nanos = Nanos::from_millis(1_000);
+    /// The longest; and who has kept to its bounds for so long begins anew.
+    pub const MAX: Nanos = Nanos::from_millis(60_000);
+
+    /// It took too much just now: when it may ask again.
+    pub fn begins(&mut self, now: Nanos) -> Nanos {
+        let long = match self.last {
+            Some((until, long)) if now.minus(until) < Penance::MAX => long.times(2).min(Penance::MAX),
+            _ => Penance::MIN,
+        };
+        let until = now.plus(long);
+        self.last = Some((until, long));
+        until
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -62,5 +90,18 @@ mod tests {
         // Clocks that stand still or go back are no overrun.
         assert_eq!(window.over(ms(1), ms(0), &BOUND), None);
         assert_eq!(window.over(Nanos::MAX, Nanos::MAX, &BOUND), Some(100));
+    }
+
+    #[test]
+    fn who_takes_too_much_again_and_again_waits_longer_each_time_up_to_a_minute() {
+        let (mut penance, mut now) = (Penance::default(), ms(5_000));
+        for seconds in [1, 2, 4, 8, 16, 32, 60, 60] {
+            let until = penance.begins(now);
+            assert_eq!(until.minus(now), ms(seconds * 1_000));
+            now = until.plus(ms(59_999));
+        }
+        now = now.plus(ms(60_000 + 1));
+        assert_eq!(penance.begins(now).minus(now), Penance::MIN, "it kept to its bounds for a minute");
+        assert_eq!(penance.begins(Nanos::MAX), Nanos::MAX, "no overflow");
     }
 }

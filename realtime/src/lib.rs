@@ -3,7 +3,8 @@
 //! Who decides late leaves bandwidth idle, and training hosts are busy hosts: an ordinary thread waits there for its turn. A
 //! real-time one does not, so it must not run long. Two bounds see to that ([`Bound`]): the kernel counts the time
 //! without a sleep and ends it by a signal, even where the thread would never look; the thread itself adds up its share of a
-//! core. Past either it is an ordinary thread with its nice value, and asks again after a minute ([`AGAIN`]).
+//! core. Past either it is an ordinary thread with its nice value, and asks again after a second, or later if that happens
+//! time and again ([`Penance`]).
 //!
 //! Threads and processes that it starts are ordinary ones (`SCHED_RESET_ON_FORK`). Where the kernel refuses, the thread
 //! works on at its nice value, and says why ([`Refusal`]).
@@ -20,10 +21,11 @@ use std::marker::PhantomData;
 use sluice_schedule::Nanos;
 
 pub use budget::Bound;
+pub use budget::Penance;
 use budget::Window;
 pub use kernel::Refusal;
 
-/// What was refused or given back is asked for again after this time.
+/// What was refused is asked for again after this time.
 pub const AGAIN: Nanos = Nanos::from_millis(60_000);
 /// The nice value of a thread that is not real-time, where it may be had.
 const NICE: libc::c_int = -10;
@@ -66,8 +68,9 @@ pub enum Overrun {
 pub struct Realtime {
     bound: Bound,
     standing: Standing,
-    /// When it was refused or given back.
-    since: Nanos,
+    /// Before that it is not asked for again.
+    not_before: Nanos,
+    penance: Penance,
     window: Window,
     /// It is about the thread that made it.
     _here: PhantomData<*const ()>,
@@ -80,7 +83,8 @@ impl Realtime {
         Realtime {
             bound,
             standing: Standing::Ordinary,
-            since: Nanos::ZERO,
+            not_before: Nanos::ZERO,
+            penance: Penance::default(),
             window: Window::default(),
             _here: PhantomData,
         }
@@ -91,17 +95,17 @@ impl Realtime {
     pub fn look(&mut self, wanted: bool, mono: Nanos, cpu: Nanos) -> Standing {
         match self.standing {
             Standing::Realtime if kernel::overran() => {
-                self.end(mono, Standing::Overran(Overrun::Slice { bound: self.bound.slice }));
+                self.overran(mono, Overrun::Slice { bound: self.bound.slice });
             }
-            Standing::Realtime if !wanted => self.end(mono, Standing::Ordinary),
+            Standing::Realtime if !wanted => self.end(Standing::Ordinary),
             Standing::Realtime => {
                 if let Some(percent) = self.window.over(mono, cpu, &self.bound) {
                     let bound = self.bound.percent;
-                    self.end(mono, Standing::Overran(Overrun::Share { percent, bound }));
+                    self.overran(mono, Overrun::Share { percent, bound });
                 }
             }
             _ if !wanted => self.standing = Standing::Ordinary,
-            Standing::Refused(_) | Standing::Overran(_) if mono.minus(self.since) < AGAIN => {}
+            Standing::Refused(_) | Standing::Overran(_) if mono < self.not_before => {}
             _ => self.begin(mono),
         }
         self.standing
@@ -110,19 +114,24 @@ impl Realtime {
     /// An ordinary thread until the next look: before work that can wait and takes long.
     pub fn pause(&mut self) {
         if self.standing == Standing::Realtime && !kernel::overran() {
-            self.end(self.since, Standing::Ordinary);
+            self.end(Standing::Ordinary);
         }
     }
 
     fn begin(&mut self, mono: Nanos) {
         self.window = Window::default();
-        self.since = mono;
+        self.not_before = mono.plus(AGAIN);
         self.standing = kernel::take(self.bound.slice).map_or_else(Standing::Refused, |()| Standing::Realtime);
     }
 
-    fn end(&mut self, mono: Nanos, standing: Standing) {
+    fn overran(&mut self, mono: Nanos, what: Overrun) {
+        self.not_before = self.penance.begins(mono);
+        self.end(Standing::Overran(what));
+    }
+
+    fn end(&mut self, standing: Standing) {
         kernel::give_back();
-        (self.since, self.standing) = (mono, standing);
+        self.standing = standing;
     }
 }
 

@@ -158,7 +158,7 @@ fn conditions(
         Standing::Overran(how) => add(
             ConditionCode::RealtimeOverrun,
             format!("the thread that serves is no real-time thread for a while: {how}"),
-            "for a minute it waits for its turn as other programs do",
+            "for a second, or up to a minute if it comes again, it waits for its turn as other programs do",
             "fewer hosts for each process, if it comes again",
         ),
         Standing::Ordinary | Standing::Realtime => {}

@@ -64,7 +64,7 @@ fn say(standing: Standing) {
         ),
         Standing::Overran(how) => tracing::info!(
             event = "realtime-overrun",
-            cost = "for a minute it waits for its turn as other programs do",
+            cost = "for a second, or up to a minute if it comes again, it waits for its turn as other programs do",
             next = "fewer hosts for each process, if it comes again",
             "serves in an ordinary thread: {how}"
         ),

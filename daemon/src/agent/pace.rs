@@ -23,6 +23,8 @@ pub(super) fn span(time: Nanos) -> Duration {
 pub struct Pace {
     /// Running mean of the CPU time of a turn.
     cost: Nanos,
+    /// The same of all that the thread does from turn to turn: what a turn decided has to be written and sent as well.
+    whole: Nanos,
 }
 
 impl Pace {
@@ -39,19 +41,20 @@ impl Pace {
     pub const MAX_GATHER: Nanos = Nanos::from_millis(5);
     /// The same for what the kernel tells, at least: the flows of a round begin together and end together.
     pub const SETTLE: Nanos = Nanos(500_000);
-    /// Whatever happens, the loop rests so many times as long as a turn takes, so turns take a quarter of a core at most:
-    /// half of what ends a real-time thread ([`Bound::DECIDING`](sluice_realtime::Bound::DECIDING)), whose second is not the
-    /// mean. Slots' edges and requests do not wait.
+    /// Whatever happens, the loop rests so many times as long as a turn takes with all that follows from it. That is a
+    /// quarter of a core: half of what ends a real-time thread ([`Bound::DECIDING`](sluice_realtime::Bound::DECIDING)), since
+    /// the turns of a slot's edge and requests do not wait.
     pub const REST: u64 = 3;
     /// Turns over which the mean is taken.
     const TURNS: u64 = 16;
 
-    /// A turn took so much CPU time.
-    pub fn turned(&mut self, took: Nanos) {
-        self.cost = Nanos(match self.cost.0 {
-            0 => took.0,
-            mean => mean.saturating_mul(Pace::TURNS - 1).saturating_add(took.0) / Pace::TURNS,
-        });
+    /// A turn took so much CPU time, and with it so much went since the turn before.
+    pub fn turned(&mut self, took: Nanos, whole: Nanos) {
+        let mean = |mean: Nanos, new: Nanos| match mean.0 {
+            0 => new,
+            mean => Nanos(mean.saturating_mul(Pace::TURNS - 1).saturating_add(new.0) / Pace::TURNS),
+        };
+        (self.cost, self.whole) = (mean(self.cost, took), mean(self.whole, whole));
     }
 
     /// While some flow has demand, the loop looks this often.
@@ -71,7 +74,7 @@ impl Pace {
 
     /// No longer than the time between turns by the clock: then something is looked at anyway.
     fn rest(&self) -> Nanos {
-        self.cost.times(Pace::REST).min(Pace::MAX)
+        self.whole.times(Pace::REST).min(Pace::MAX)
     }
 }
 
@@ -92,12 +95,16 @@ mod tests {
             (20_000, Pace::MAX, Pace::MAX, Pace::MAX),
             (1, Pace::MIN, Pace::MIN_GATHER, Pace::SETTLE),
         ] {
-            (0..300).for_each(|_| pace.turned(Nanos(took * 1_000)));
+            let took_ns = Nanos(took * 1_000);
+            (0..300).for_each(|_| pace.turned(took_ns, took_ns));
             assert!(pace.tick().0.abs_diff(tick.0) < 100_000, "{took} us: {}", pace.tick());
             assert!(pace.gather().0.abs_diff(gather.0) < 100_000, "{took} us: {}", pace.gather());
             assert!(pace.settle().0.abs_diff(settle.0) < 100_000, "{took} us: {}", pace.settle());
         }
-        pace.turned(Nanos::MAX);
+        (0..300).for_each(|_| pace.turned(Nanos(10_000), ms(2)));
+        assert_eq!(pace.tick(), Pace::MIN, "what is sent costs no look");
+        assert!(pace.settle().0.abs_diff(ms(6).0) < 100_000, "but a rest: {}", pace.settle());
+        pace.turned(Nanos::MAX, Nanos::MAX);
         assert_eq!((pace.tick(), pace.settle()), (Pace::MAX, Pace::MAX), "no overflow");
     }
 }

@@ -121,7 +121,7 @@ codes! {
         "sluice doctor; to do without: schedule.realtime = false";
     /// The deciding loop took too much to stay a real-time thread.
     RealtimeOverrun, "realtime-overrun", Info,
-        "for a minute the deciding loop waits for its turn as other programs do, so as to keep none of them waiting",
+        "for a second, or up to a minute if it comes again, the deciding loop waits for its turn as other programs do",
         "none if it passes; else sluice status says what the daemon takes";
     /// Kernel events were lost.
     EventsLost, "events-lost", Info,
