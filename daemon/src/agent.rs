@@ -10,6 +10,7 @@
 
 mod commands;
 mod kept;
+mod links;
 mod pace;
 mod peers;
 mod publish;
@@ -39,7 +40,7 @@ use crate::core::fleet::FleetWord;
 use crate::core::{ClockState, Core, Inbound, settings};
 use crate::enforce::{self, Enforcement, TooLittle};
 use crate::exchange::{Exchange, INBOX, Identity};
-use crate::fabric::{Fabric, Known, OwnLink};
+use crate::fabric::{Fabric, Known};
 use crate::facts::Facts;
 use crate::http::Rules;
 use crate::interfaces;
@@ -50,12 +51,11 @@ use crate::privilege::Powers;
 use crate::rdma;
 use crate::starts::{self, Starts};
 use crate::stored::Keeper;
+use links::Links;
 use pace::{Pace, span};
 
 /// The clock's quality is asked for this often.
 const CLOCK_EVERY: Nanos = Nanos::from_millis(1_000);
-/// This host's links are looked at this often, and a slot after the kernel says that one has changed.
-const LOOK_AT_LINKS: Nanos = Nanos::from_millis(10_000);
 
 pub struct Start {
     pub loaded: Loaded,
@@ -103,10 +103,7 @@ pub struct Agent {
     asked_clock: Option<Nanos>,
     published: Nanos,
     watchdog_fed: Nanos,
-    looked_at_links: Nanos,
-    /// The kernel's word of links; `None`: it gives none, and they are looked at now and then.
-    link_news: Option<interfaces::News>,
-    links_changed: bool,
+    links: Links,
     stop: bool,
 }
 
@@ -225,9 +222,7 @@ impl Agent {
             asked_clock: None,
             published: Nanos::ZERO,
             watchdog_fed: Nanos::ZERO,
-            looked_at_links: Nanos::ZERO,
-            link_news: interfaces::News::listen().ok(),
-            links_changed: false,
+            links: Links::new(),
             stop: false,
             core,
         };
@@ -290,8 +285,8 @@ impl Agent {
                     Haste::Some => until = until.min(gathered),
                     Haste::None => {}
                 },
-                () = changed(self.link_news.as_ref()) => {
-                    self.links_changed = true;
+                () = self.links.change() => {
+                    self.links.have_changed();
                     break;
                 }
                 () = tokio::time::sleep_until(until) => break,
@@ -332,35 +327,6 @@ impl Agent {
             self.facts.realtime = standing == Standing::Realtime;
             self.core.note_realtime(now.wall.0, standing);
         }
-    }
-
-    /// Takes over what has become of this host's links: another speed, another address, a card that came.
-    fn look_at_links(&mut self) {
-        let now = self.core.now().mono;
-        let slot = self.core.config().slot_length();
-        // However often they change, they are looked at once a slot.
-        let pause = if self.links_changed { slot } else { LOOK_AT_LINKS };
-        if now.minus(self.looked_at_links) < pause {
-            return;
-        }
-        (self.looked_at_links, self.links_changed) = (now, false);
-        self.realtime.pause();
-        self.core.note_rdma(self.core.now().wall.0, &rdma::devices(Path::new(rdma::DEVICES)));
-        let before = self.core.monitor().fabric.clone();
-        let after = before.with_interfaces(self.core.config(), &interfaces::list());
-        if !after.follows(&before) {
-            return;
-        }
-        let links = |fabric: &Fabric| fabric.links.iter().map(OwnLink::to_string).collect::<Vec<_>>().join(", ");
-        tracing::info!(
-            event = "links-changed",
-            before = links(&before),
-            now = links(&after),
-            "this host's links have changed"
-        );
-        let fabric = Rc::new(after);
-        self.core.reload(self.core.loaded().clone(), fabric.clone());
-        self.exchange.reconfigure(self.core.config(), fabric);
     }
 
     /// In `active` the kernel enforces, otherwise it is left alone: opened and closed as the mode changes.
@@ -428,14 +394,6 @@ impl Agent {
         self.core.end_recording();
         self.core.end_flight();
         tracing::info!(event = "stop", coasting, coast_ms = self.core.config().enforce.coast_ms, "sluiced ends");
-    }
-}
-
-/// Waits until links have changed; for ever if nobody says so.
-async fn changed(news: Option<&interfaces::News>) {
-    match news {
-        Some(news) => news.come().await,
-        None => std::future::pending().await,
     }
 }
 

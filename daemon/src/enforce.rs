@@ -8,7 +8,6 @@ use crate::cgroups;
 use crate::config::{Backend, Loaded, Mode, ReleaseTo, Require};
 use crate::fabric::Fabric;
 use crate::privilege::Powers;
-use crate::sys;
 use crate::watch::Watch;
 
 /// A pause shorter than this is no start.
@@ -84,8 +83,6 @@ pub fn open(loaded: &Loaded, fabric: &Fabric, mode: Mode, powers: &Powers) -> Re
     let named = cgroups::check(&loaded.config.capture.cgroups).map_err(|why| why.to_string());
     let kernel = |()| powers.open(&options(loaded, Some(fabric))).map_err(|why| why.to_string());
     let opened = named.and_then(kernel);
-    // The kernel's type information was parsed, to which programs are fitted.
-    sys::give_back_memory();
     let opened = match opened {
         Ok(opened) if opened.tier == Tier::None => none(opened.reasons),
         // Everything opens, and no socket could ever be paced.

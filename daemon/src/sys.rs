@@ -6,9 +6,16 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// Bytes of an allocation that has memory of its own.
-#[cfg(target_env = "gnu")]
-const LARGE: libc::c_int = 128 << 10;
+/// `mi_option_purge_delay` of mimalloc.h, which its crate does not name.
+const PURGE_DELAY: libmimalloc_sys::mi_option_t = 15;
+/// Memory that is free goes back to the system after so many milliseconds; the allocator's own second keeps a fourth more.
+const PURGE_DELAY_MS: libc::c_long = 10;
+
+/// From now on the allocator gives free memory back soon. For programs whose allocator is mimalloc; it does nothing in others.
+pub fn keep_little_memory() {
+    // SAFETY: plain integers; it may be called at any time.
+    unsafe { libmimalloc_sys::mi_option_set(PURGE_DELAY, PURGE_DELAY_MS) };
+}
 
 /// Leaves the CPU to others: for a thread whose work can wait. It inherits the loop's priority otherwise.
 pub fn defer_this_thread() {
@@ -24,27 +31,6 @@ pub fn level_this_thread() {
 fn nice(nice: i32) {
     // SAFETY: plain integers; 0 names the calling thread.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) };
-}
-
-/// From the start on: what is large goes back to the system as soon as it is free. The C library learns otherwise from the first large
-/// buffer that is freed to keep all of that size, a document of thousands of flows in each thread.
-pub fn keep_little_memory() {
-    #[cfg(target_env = "gnu")]
-    // SAFETY: plain integers; no other thread allocates yet.
-    unsafe {
-        libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE);
-        libc::mallopt(libc::M_TRIM_THRESHOLD, 2 * LARGE);
-    };
-}
-
-/// Gives back to the system what was allocated and is free again, after something that took much for a moment. The C library keeps
-/// it otherwise, wherever something that stays lies above it.
-pub fn give_back_memory() {
-    #[cfg(target_env = "gnu")]
-    // SAFETY: it changes no memory that is in use, and any thread may call it at any time.
-    unsafe {
-        libc::malloc_trim(0)
-    };
 }
 
 /// Keeps all messages of ICMP from a raw socket but that a packet's hop limit has ended.
@@ -73,6 +59,18 @@ pub fn wait_for(fd: OwnedFd) -> std::io::Result<AsyncFd<OwnedFd>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_allocator_has_the_option_at_this_number() {
+        // SAFETY: plain integers.
+        let delay = || unsafe { libmimalloc_sys::mi_option_get(PURGE_DELAY) };
+        let before = delay();
+        assert!(before == 1_000 || before == PURGE_DELAY_MS, "{before}");
+        keep_little_memory();
+        assert_eq!(delay(), PURGE_DELAY_MS);
+        // Another version may number them anew.
+        assert_eq!(libmimalloc_sys::_mi_option_last, 47);
+    }
 
     #[test]
     fn a_thread_is_deferred_and_level_again() {

@@ -53,13 +53,15 @@ pub struct Penance {
 impl Penance {
     /// The first.
     pub const MIN: Nanos = Nanos::from_millis(1_000);
-    /// The longest; and who has kept to its bounds for so long begins anew.
+    /// The longest.
     pub const MAX: Nanos = Nanos::from_millis(60_000);
+    /// Who has kept to its bounds for so many times as long as the last one took begins anew.
+    const GOOD: u64 = 10;
 
     /// It took too much just now: when it may ask again.
     pub fn begins(&mut self, now: Nanos) -> Nanos {
         let long = match self.last {
-            Some((until, long)) if now.minus(until) < Penance::MAX => long.times(2).min(Penance::MAX),
+            Some((until, long)) if now.minus(until) < long.times(Penance::GOOD) => long.times(2).min(Penance::MAX),
             _ => Penance::MIN,
         };
         let until = now.plus(long);
@@ -98,10 +100,12 @@ mod tests {
         for seconds in [1, 2, 4, 8, 16, 32, 60, 60] {
             let until = penance.begins(now);
             assert_eq!(until.minus(now), ms(seconds * 1_000));
-            now = until.plus(ms(59_999));
+            now = until.plus(ms(seconds * 10_000 - 1));
         }
-        now = now.plus(ms(60_000 + 1));
-        assert_eq!(penance.begins(now).minus(now), Penance::MIN, "it kept to its bounds for a minute");
+        now = now.plus(ms(1));
+        assert_eq!(penance.begins(now).minus(now), Penance::MIN, "it kept to its bounds for ten minutes");
+        now = now.plus(ms(1_000 + 10_000));
+        assert_eq!(penance.begins(now).minus(now), Penance::MIN, "and for ten times the first");
         assert_eq!(penance.begins(Nanos::MAX), Nanos::MAX, "no overflow");
     }
 }

@@ -32,7 +32,7 @@ impl Pace {
     pub const PART: u64 = 100;
     /// The least time between two looks.
     pub const MIN: Nanos = Nanos::from_millis(20);
-    /// The most: two looks per slot of 60 ms.
+    /// The most, where turns are no dearer than others: two looks per slot of 60 ms.
     pub const MAX: Nanos = Nanos::from_millis(30);
     /// A turn for what holders say comes at least this long after the last turn, so that the news of many hosts is taken
     /// in at once.
@@ -45,6 +45,11 @@ impl Pace {
     /// quarter of a core: half of what ends a real-time thread ([`Bound::DECIDING`](sluice_realtime::Bound::DECIDING)), since
     /// the turns of a slot's edge and requests do not wait.
     pub const REST: u64 = 3;
+    /// Beyond [`Pace::REST`] times this the rest grows as the square of what a turn takes: the two turns of each slot that do
+    /// not wait leave little of a core then.
+    const DEAR: Nanos = Nanos::from_millis(1);
+    /// No rest is longer: most of a slot of 60 ms.
+    pub const MAX_REST: Nanos = Nanos::from_millis(40);
     /// Turns over which the mean is taken.
     const TURNS: u64 = 16;
 
@@ -59,7 +64,7 @@ impl Pace {
 
     /// While some flow has demand, the loop looks this often.
     pub fn tick(&self) -> Nanos {
-        self.cost.times(Pace::PART).max(Pace::MIN).min(Pace::MAX)
+        self.cost.times(Pace::PART).max(Pace::MIN).min(Pace::MAX).max(self.rest())
     }
 
     /// How long after a turn there may be one for what holders say: they, too, keep to a part of a core.
@@ -72,9 +77,9 @@ impl Pace {
         Pace::SETTLE.max(self.rest())
     }
 
-    /// No longer than the time between turns by the clock: then something is looked at anyway.
     fn rest(&self) -> Nanos {
-        self.whole.times(Pace::REST).min(Pace::MAX)
+        let times = Pace::REST.max(self.whole.0 / Pace::DEAR.0);
+        self.whole.times(times).min(Pace::MAX_REST)
     }
 }
 
@@ -91,8 +96,9 @@ mod tests {
             (10, Pace::MIN, Pace::MIN_GATHER, Pace::SETTLE),
             (30, Pace::MIN, ms(3), Pace::SETTLE),
             (250, ms(25), Pace::MAX_GATHER, Nanos(750_000)),
-            (4_000, Pace::MAX, ms(12), ms(12)),
-            (20_000, Pace::MAX, Pace::MAX, Pace::MAX),
+            (2_050, Pace::MAX, Nanos(6_150_000), Nanos(6_150_000)),
+            (5_050, Pace::MAX, Nanos(25_250_000), Nanos(25_250_000)),
+            (20_000, Pace::MAX_REST, Pace::MAX_REST, Pace::MAX_REST),
             (1, Pace::MIN, Pace::MIN_GATHER, Pace::SETTLE),
         ] {
             let took_ns = Nanos(took * 1_000);
@@ -105,6 +111,6 @@ mod tests {
         assert_eq!(pace.tick(), Pace::MIN, "what is sent costs no look");
         assert!(pace.settle().0.abs_diff(ms(6).0) < 100_000, "but a rest: {}", pace.settle());
         pace.turned(Nanos::MAX, Nanos::MAX);
-        assert_eq!((pace.tick(), pace.settle()), (Pace::MAX, Pace::MAX), "no overflow");
+        assert_eq!((pace.tick(), pace.settle()), (Pace::MAX_REST, Pace::MAX_REST), "no overflow");
     }
 }

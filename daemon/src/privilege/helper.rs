@@ -31,7 +31,7 @@ use crate::enforce;
 use crate::monitor::discovery::{self, Settings};
 use crate::monitor::tuple::NetNs;
 use crate::monitor::{environ, namespaces, settings};
-use crate::{sock_diag, sys};
+use crate::sock_diag;
 
 /// Processes whose namespaces may be entered, remembered; more, and all are looked at anew.
 const MAX_FOUND: usize = 4096;
@@ -272,8 +272,6 @@ impl Server {
                 None
             }
         };
-        // The kernel's type information was parsed, to which programs are fitted.
-        sys::give_back_memory();
         let lent = opened.map(|gripped| gripped.grip.descriptors().map(|lent| (gripped, lent)));
         let (opened, descriptors) = match lent {
             Some(Ok((Gripped { grip, tier, name, adopted }, lent))) => {
