@@ -13,6 +13,7 @@ use crate::datapath::{Tier, Wanted};
 use crate::loader::{Loaded, Pass};
 use crate::mapping::{Mapping, Owner};
 use crate::options::{Error, Options};
+use crate::silence::{Look, Silence};
 
 /// Sockets captured in one pass: the kernel's table of them has room for so many.
 pub const MAX_WANTED: usize = 4096;
@@ -74,6 +75,7 @@ pub struct Grip {
     stat: Mapping<Stat>,
     free: Queue<MapData, u32>,
     reclaim_after: Nanos,
+    silence: Silence,
     _held: Held,
 }
 
@@ -98,7 +100,15 @@ impl Grip {
             return Err(Error::Btf("sluice_free is no queue".into()));
         };
         let free = Queue::try_from(Map::Queue(free)).map_err(|e| Error::bpf("open the free rows", &e))?;
-        Ok(Grip { loaded, cfg, stat, free, reclaim_after: options.reclaim_after, _held: held })
+        Ok(Grip {
+            loaded,
+            cfg,
+            stat,
+            free,
+            reclaim_after: options.reclaim_after,
+            silence: Silence::default(),
+            _held: held,
+        })
     }
 
     /// The maps for a data path, of this process or of another. The kernel maps no descriptor for reading only into memory that is
@@ -152,8 +162,8 @@ impl Hands for Grip {
         let (now, mut taken) = (sluice_clock::monotonic(), 0);
         for index in 0..self.stat.rows() {
             let Some(stat) = self.stat.read(index) else { continue };
-            let silent = now.minus(Nanos(stat.last_ns)) > self.reclaim_after;
-            if silent
+            let look = Look { generation: stat.generation, acked: stat.acked, touched: Nanos(stat.last_ns) };
+            if self.silence.lasts(now, index, look, self.reclaim_after)
                 && self.stat.owner(index) == Some(Owner { generation: stat.generation, live: true })
                 && self.stat.reclaim(index, stat.generation)
             {

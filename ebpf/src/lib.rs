@@ -31,6 +31,7 @@ pub mod options;
 mod pins;
 mod probe;
 mod ring;
+mod silence;
 pub mod sysctl;
 mod table;
 pub mod traces;

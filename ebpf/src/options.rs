@@ -36,7 +36,8 @@ pub struct Options {
     pub loss_guard: f64,
     /// Silence after which a send is reported as `Started`.
     pub idle: Nanos,
-    /// When fewer than a tenth of the rows are free, those of flows that have been silent for this long are taken back.
+    /// When fewer than a tenth of the rows are free, those of flows that have been silent for this long, or of which
+    /// nothing was acknowledged, are taken back.
     pub reclaim_after: Nanos,
     /// The tiers to try, in this order.
     pub tiers: Vec<Tier>,
