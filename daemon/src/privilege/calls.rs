@@ -102,6 +102,8 @@ pub const GROUPS: &[Group] = &[
         calls![
             SYS_clone if Threads, SYS_set_robust_list, SYS_rseq, SYS_futex, SYS_exit, SYS_exit_group, SYS_sched_yield,
             SYS_gettid, SYS_getpid, SYS_set_tid_address, SYS_sched_getaffinity, SYS_membarrier, SYS_prctl,
+            // The allocator, of each new thread, where there is more than one memory node.
+            SYS_getcpu,
         ],
     ),
     group(
