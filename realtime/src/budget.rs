@@ -45,12 +45,14 @@ impl Window {
 /// A burst of work, such as thousands of flows that begin at once, costs a second of late decisions; who takes too much
 /// all the time is a real-time thread for a second of each minute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Penance {
-    /// Until when the last one lasted, and how long it was.
-    last: Option<(Nanos, Nanos)>,
+pub struct Backoff {
+    /// How long the last one was; zero: there was none.
+    wait: Nanos,
+    /// When it was over.
+    until: Nanos,
 }
 
-impl Penance {
+impl Backoff {
     /// The first.
     pub const MIN: Nanos = Nanos::from_millis(1_000);
     /// The longest.
@@ -59,14 +61,11 @@ impl Penance {
     const GOOD: u64 = 10;
 
     /// It took too much just now: when it may ask again.
-    pub fn begins(&mut self, now: Nanos) -> Nanos {
-        let long = match self.last {
-            Some((until, long)) if now.minus(until) < long.times(Penance::GOOD) => long.times(2).min(Penance::MAX),
-            _ => Penance::MIN,
-        };
-        let until = now.plus(long);
-        self.last = Some((until, long));
-        until
+    pub fn begin(&mut self, now: Nanos) -> Nanos {
+        let again = now.minus(self.until) < self.wait.times(Backoff::GOOD);
+        self.wait = if again { self.wait.times(2).min(Backoff::MAX) } else { Backoff::MIN };
+        self.until = now.plus(self.wait);
+        self.until
     }
 }
 
@@ -96,16 +95,16 @@ mod tests {
 
     #[test]
     fn who_takes_too_much_again_and_again_waits_longer_each_time_up_to_a_minute() {
-        let (mut penance, mut now) = (Penance::default(), ms(5_000));
+        let (mut backoff, mut now) = (Backoff::default(), ms(5_000));
         for seconds in [1, 2, 4, 8, 16, 32, 60, 60] {
-            let until = penance.begins(now);
+            let until = backoff.begin(now);
             assert_eq!(until.minus(now), ms(seconds * 1_000));
             now = until.plus(ms(seconds * 10_000 - 1));
         }
         now = now.plus(ms(1));
-        assert_eq!(penance.begins(now).minus(now), Penance::MIN, "it kept to its bounds for ten minutes");
+        assert_eq!(backoff.begin(now).minus(now), Backoff::MIN, "it kept to its bounds for ten minutes");
         now = now.plus(ms(1_000 + 10_000));
-        assert_eq!(penance.begins(now).minus(now), Penance::MIN, "and for ten times the first");
-        assert_eq!(penance.begins(Nanos::MAX), Nanos::MAX, "no overflow");
+        assert_eq!(backoff.begin(now).minus(now), Backoff::MIN, "and for ten times the first");
+        assert_eq!(backoff.begin(Nanos::MAX), Nanos::MAX, "no overflow");
     }
 }

@@ -4,7 +4,7 @@
 //! real-time one does not, so it must not run long. Two bounds see to that ([`Bound`]): the kernel counts the time
 //! without a sleep and ends it by a signal, even where the thread would never look; the thread itself adds up its share of a
 //! core. Past either it is an ordinary thread with its nice value, and asks again after a second, or later if that happens
-//! time and again ([`Penance`]).
+//! time and again ([`Backoff`]).
 //!
 //! Threads and processes that it starts are ordinary ones (`SCHED_RESET_ON_FORK`). Where the kernel refuses, the thread
 //! works on at its nice value, and says why ([`Refusal`]).
@@ -20,9 +20,8 @@ use std::marker::PhantomData;
 
 use sluice_schedule::Nanos;
 
-pub use budget::Bound;
-pub use budget::Penance;
 use budget::Window;
+pub use budget::{Backoff, Bound};
 pub use kernel::Refusal;
 
 /// What was refused is asked for again after this time.
@@ -70,7 +69,7 @@ pub struct Realtime {
     standing: Standing,
     /// Before that it is not asked for again.
     not_before: Nanos,
-    penance: Penance,
+    backoff: Backoff,
     window: Window,
     /// It is about the thread that made it.
     _here: PhantomData<*const ()>,
@@ -84,7 +83,7 @@ impl Realtime {
             bound,
             standing: Standing::Ordinary,
             not_before: Nanos::ZERO,
-            penance: Penance::default(),
+            backoff: Backoff::default(),
             window: Window::default(),
             _here: PhantomData,
         }
@@ -125,7 +124,7 @@ impl Realtime {
     }
 
     fn overran(&mut self, mono: Nanos, what: Overrun) {
-        self.not_before = self.penance.begins(mono);
+        self.not_before = self.backoff.begin(mono);
         self.end(Standing::Overran(what));
     }
 

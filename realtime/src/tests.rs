@@ -110,8 +110,8 @@ fn a_thread_that_does_not_sleep_loses_it_by_the_kernels_signal_and_may_ask_again
         let overran = Standing::Overran(Overrun::Slice { bound: BOUND.slice });
         assert_eq!(realtime.look(true, now, thread_cpu()), overran);
         realtime.pause();
-        assert_eq!(realtime.look(true, now.plus(Penance::MIN).minus(Nanos(1)), thread_cpu()), overran);
-        assert_eq!(realtime.look(true, now.plus(Penance::MIN), thread_cpu()), Standing::Realtime);
+        assert_eq!(realtime.look(true, now.plus(Backoff::MIN).minus(Nanos(1)), thread_cpu()), overran);
+        assert_eq!(realtime.look(true, now.plus(Backoff::MIN), thread_cpu()), Standing::Realtime);
         // It begins anew: a few ticks of the kernel's clock do not end it again.
         let began = thread_cpu();
         spin(|| thread_cpu().minus(began) > Nanos(BOUND.slice.0 / 10));
