@@ -5,12 +5,18 @@
 
 use sluice_schedule::Nanos;
 
+/// Looks follow each other every second while rows run short. After a longer gap what was seen says nothing: a flow that
+/// had nothing to send meanwhile may just have begun.
+const GAP: Nanos = Nanos::from_millis(5_000);
+
 /// Where a row's flow was when something of it was acknowledged last.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     generation: u32,
     acked: u64,
     since: Nanos,
+    /// The last look.
+    looked: Nanos,
 }
 
 /// What a look sees of a row.
@@ -39,9 +45,8 @@ impl Silence {
             self.rows.resize(index + 1, Seen::default());
         }
         let Some(seen) = self.rows.get_mut(index) else { return false };
-        if (seen.generation, seen.acked) != (generation, acked) {
-            *seen = Seen { generation, acked, since: now };
-        }
+        let same = (seen.generation, seen.acked) == (generation, acked) && now.minus(seen.looked) <= GAP;
+        *seen = Seen { generation, acked, since: if same { seen.since } else { now }, looked: now };
         now.minus(touched) > long || now.minus(seen.since) > long
     }
 }
@@ -72,6 +77,15 @@ mod tests {
             !silence.lasts(s(300), 7, Look { generation: 2, acked: 6, touched: s(299) }, LONG),
             "another flow's row"
         );
+    }
+
+    #[test]
+    fn who_begins_after_a_pause_in_which_nobody_looked_is_not_silent() {
+        let mut silence = Silence::default();
+        let look = |touched| Look { generation: 1, acked: 5, touched: s(touched) };
+        assert!(!silence.lasts(s(100), 0, look(100), LONG));
+        assert!(!silence.lasts(s(300), 0, look(300), LONG), "its first segment is under way");
+        assert!(!silence.lasts(s(301), 0, look(301), LONG));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! How much of a core a real-time thread has taken lately. No I/O, no clock.
+//! How much of a core a real-time thread has taken lately, and how long it stays an ordinary one after too much. No I/O, no clock.
 
 use sluice_schedule::Nanos;
 
