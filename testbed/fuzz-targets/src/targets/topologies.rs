@@ -168,7 +168,12 @@ fn elements_of(text: &str) -> String {
         let (before, from) = rest.split_at(at);
         out.push_str(before);
         let silent = SILENT.iter().find(|(begin, _)| from.starts_with(begin));
-        let end = silent.and_then(|(_, end)| Some(from.find(end)? + end.len())).unwrap_or(1);
+        // "<?>" only begins one.
+        let ends = |(begin, end): &(&str, &str)| {
+            let inside = from.get(begin.len()..)?;
+            Some(begin.len() + inside.find(end)? + end.len())
+        };
+        let end = silent.and_then(ends).unwrap_or(1);
         if silent.is_none() {
             out.push('<');
         }
