@@ -68,6 +68,13 @@ impl Others {
     }
 }
 
+/// The middle one; of an even number the larger of the two in the middle. Of none `usize::MAX`: nothing was measured.
+fn median(counts: &[usize]) -> usize {
+    let mut sorted = counts.to_vec();
+    sorted.sort_unstable();
+    sorted.get(sorted.len() / 2).copied().unwrap_or(usize::MAX)
+}
+
 /// C13: every row taken and 200 flows more; then the peers of many vanish.
 /// Promises: P-28
 pub fn full(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
@@ -90,16 +97,24 @@ pub fn full(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
     // A process speaks only for sockets of its own user, so the second one's have processes of theirs.
     let others = || Others::start(from, near, near_address, rows - share + more / 2);
     let all = rows + more;
-    let time = Duration::from_secs(ground.sized(10, 3));
+    let (time, windows) = (Duration::from_secs(ground.sized(10, 3)), ground.sized(5, 1));
     let acked = || [lost.acked(), rest.acked()].concat();
-    // Of the first user's flows, those on which nothing is acknowledged for so long.
-    let still = || {
-        let first = acked();
-        std::thread::sleep(time);
-        first.iter().zip(&acked()).filter(|(first, second)| second <= first).count()
+    // Of the first user's flows, those on which nothing is acknowledged for so long, several times one after the other:
+    // where floors are more than there is, a few wait for ever longer retransmission time-outs, and one count is chance.
+    let still = || -> Vec<usize> {
+        let mut first = acked();
+        let window = |_| {
+            std::thread::sleep(time);
+            let second = acked();
+            let still = first.iter().zip(&second).filter(|(first, second)| second <= first).count();
+            first = second;
+            still
+        };
+        (0..windows).map(window).collect()
     };
     let plain = others()?;
-    std::thread::sleep(Duration::from_secs(2));
+    // As settled as they are when they are looked at again: time-outs have doubled as often.
+    std::thread::sleep(GIVEN);
     let without = still();
     drop(plain);
     bare.daemons.restart(&bare.fabric, 0)?;
@@ -139,8 +154,15 @@ pub fn full(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
             taken.unwrap_or(f64::INFINITY) / 1e3,
             Unit::Seconds,
         ),
-        Figure::at_most(format!("flows that did not move within {time:?}"), still as f64, Unit::Count, without as f64)
-            .noted(format!("the same flows under plain TCP: {without}")),
+        Figure::at_most(
+            format!("flows that did not move within {time:?}, median of {windows}"),
+            median(&still) as f64,
+            Unit::Count,
+            without.iter().copied().max().unwrap_or_default() as f64,
+        )
+        .noted(format!(
+            "one after the other: {still:?}; the same flows under plain TCP, of which the most is the bar: {without:?}"
+        )),
         Figure::at_least("bytes that the second user's flows moved", moved as f64, Unit::Count, 1.0),
         Figure::holds("condition flow-table-full holds", told)
             .noted(conditions.map_or("no answer".to_owned(), |all| format!("{all:?}"))),
