@@ -31,25 +31,35 @@ pub enum Form {
     Journald,
 }
 
+/// The longest text of directives, bytes.
+pub const MAX_FILTER: usize = 4096;
+
 /// Why a text says nothing about which lines are written.
 #[derive(Debug, thiserror::Error)]
 pub enum NotAFilter {
     /// The library that reads directives panics of some of these, and no target or level has one.
     #[error("{0:?} stands in no target and no level")]
     Character(char),
+    /// Nobody writes so much by hand.
+    #[error("{0} bytes, where {MAX_FILTER} are allowed")]
+    Long(usize),
     /// As the library says it.
     #[error(transparent)]
     Directive(#[from] ParseError),
 }
 
-/// Reads which lines are to be written: directives `target=level` with commas between them.
+/// Reads which lines are to be written: directives `target=level` with commas between them. A value of a field is taken as it
+/// stands, not as a regular expression: some of few kilobytes take seconds and any memory to be read.
 ///
 /// # Errors
 /// What is wrong with the text.
 pub fn filter(text: &str) -> Result<EnvFilter, NotAFilter> {
+    if text.len() > MAX_FILTER {
+        return Err(NotAFilter::Long(text.len()));
+    }
     match text.chars().find(|c| !c.is_ascii()) {
         Some(foreign) => Err(NotAFilter::Character(foreign)),
-        None => Ok(EnvFilter::try_new(text)?),
+        None => Ok(EnvFilter::builder().with_regex(false).parse(text)?),
     }
 }
 
@@ -147,5 +157,14 @@ mod tests {
         assert!(matches!(filter("\t\u{e9}["), Err(NotAFilter::Character('\u{e9}'))));
         assert!(matches!(filter("a=loud"), Err(NotAFilter::Directive(_))));
         assert!(filter("info,sluiced=debug").is_ok());
+    }
+
+    #[test]
+    fn a_value_is_no_regular_expression_and_there_is_an_end() {
+        // As one it would be an automaton of 2^24 states.
+        let value = format!("info[{{a=(x|y)*x{}}}]=debug", "(x|y)".repeat(24));
+        assert!(filter(&value).is_ok());
+        assert!(filter(&"a=info,".repeat(MAX_FILTER / 7)).is_ok());
+        assert!(matches!(filter(&"a=info,".repeat(MAX_FILTER / 7 + 1)), Err(NotAFilter::Long(_))));
     }
 }
