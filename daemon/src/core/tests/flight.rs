@@ -15,6 +15,17 @@ fn recorded(dir: &std::path::Path, max_bytes: u64) -> (Star, std::path::PathBuf)
     (Star::new(vec![site]), file)
 }
 
+/// Waits until the recorder's thread has written what was said to it by then: the loop does not wait, and on a busy machine
+/// some thirty slots of virtual time are over before the thread has its turn.
+fn written(file: &std::path::Path, by_ms: u64) {
+    let last = || Some(record::read(&std::fs::read(file).ok()?).ok()?.slots.last()?.to);
+    let began = std::time::Instant::now();
+    while last().is_none_or(|to| to < Nanos::from_millis(by_ms)) {
+        assert!(began.elapsed().as_secs() < 20, "{:?} of {by_ms} ms", last());
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
 #[test]
 fn rounds_are_in_the_record_with_their_bytes_and_links() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -25,6 +36,7 @@ fn rounds_are_in_the_record_with_their_bytes_and_links() {
         star.run(round * 600 + 120, round * 600 + 480);
         star.sites[0].page(|view| view.state = State::Compute);
         star.run(round * 600 + 480, round * 600 + 600);
+        written(&file, round * 600 + 540);
     }
     assert_eq!(star.sites[0].core.flight_path(), Some(file.as_path()));
     star.sites[0].core.end_flight();
