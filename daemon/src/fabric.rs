@@ -116,7 +116,7 @@ pub struct Fabric {
     pub learned: Learned,
     /// What a file says of them.
     pub told: Option<Arc<Told>>,
-    /// By which link the kernel sends from one address to another, where there are several.
+    /// By which own link what goes from one address to another leaves, as far as somebody asked.
     leaves_by: RefCell<HashMap<(IpAddr, IpAddr), Option<usize>>>,
     route: RouteOf,
     /// Hosts at the other end of a cable, with the own link that the cable is.
@@ -324,31 +324,30 @@ impl Fabric {
     /// The own link by which a flow leaves, as its place in [`Fabric::links`]: the cable to the other host, if there is
     /// one; where there are several links the one that the kernel's routes lead by; else the one with its address.
     pub fn link_between(&self, local: IpAddr, remote: IpAddr) -> Option<usize> {
-        let by_address = self.link_of(local)?;
-        if let Some((topology, [first, ..])) = self.route(self.host_of(remote)) {
-            return Some(topology.links[*first].port as usize).filter(|index| *index < self.links.len());
-        }
-        let cable = if self.cables.is_empty() { None } else { self.cables.get(&self.host_of(remote)) };
-        cable
-            .copied()
-            .filter(|index| *index < self.links.len())
-            .or_else(|| Some(self.leaves_by(by_address, local, remote)))
-    }
-
-    fn leaves_by(&self, by_address: usize, local: IpAddr, remote: IpAddr) -> usize {
-        if self.links.len() < 2 {
-            return by_address;
-        }
         let ends = (local.to_canonical(), remote.to_canonical());
         let mut known = self.leaves_by.borrow_mut();
         if known.len() >= MAX_PATHS {
             known.clear();
         }
-        let asked = known.entry(ends).or_insert_with(|| {
-            let name = (self.route)(ends.0, ends.1)?;
-            self.links.iter().position(|link| link.interfaces.contains(&name))
-        });
-        asked.unwrap_or(by_address)
+        *known.entry(ends).or_insert_with(|| self.leaves_by(ends))
+    }
+
+    /// The same, not remembered.
+    fn leaves_by(&self, (local, remote): (IpAddr, IpAddr)) -> Option<usize> {
+        let by_address = self.link_of(local)?;
+        let to = self.host_of(remote);
+        if let Some((topology, [first, ..])) = self.route(to) {
+            return Some(topology.links[*first].port as usize).filter(|index| *index < self.links.len());
+        }
+        if let Some(cable) = self.cables.get(&to).filter(|index| **index < self.links.len()) {
+            return Some(*cable);
+        }
+        if self.links.len() < 2 {
+            return Some(by_address);
+        }
+        let named = (self.route)(local, remote);
+        let asked = named.and_then(|name| self.links.iter().position(|link| link.interfaces.contains(&name)));
+        Some(asked.unwrap_or(by_address))
     }
 
     /// Routes may have changed: the kernel is asked again.

@@ -2,7 +2,7 @@
 
 use std::sync::PoisonError;
 
-use sluice_schedule::{Bytes, Event, Nanos, Now, Rate, Refusal};
+use sluice_schedule::{Bytes, Event, JobId, Nanos, Now, Rate, Refusal};
 use sluice_wire::timeline::{EventKind, EventRecord, FlowRecord, LinkRecord, Timeline, Trigger};
 
 use super::Core;
@@ -12,6 +12,20 @@ use crate::monitor::EndedRound;
 
 /// A flow that delivers less than this part of its order because it has nothing to send is left out of the error.
 const DEMAND_LIMITED: f64 = 0.5;
+
+/// A flow that moves less in a slot uses no link: its acknowledgements, or what its library says.
+const MOVES: Bytes = Bytes(16 << 10);
+
+/// What the own flows put on an own link in a slot.
+#[derive(Clone, Copy, Debug, Default)]
+struct OnLink {
+    /// A job that moved something.
+    job: Option<JobId>,
+    /// Another one did as well.
+    shared: bool,
+    /// Ordered in all, of flows that have demand.
+    scheduled: Rate,
+}
 
 /// How long an own link was in use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -118,8 +132,8 @@ impl Core {
         let slot = self.config.slot_length();
         let timeline = self.timeline.clone();
         let mut timeline = timeline.lock().unwrap_or_else(PoisonError::into_inner);
-        self.account_flows(now, slot, trigger, &mut timeline);
-        self.account_links(now, slot, &mut timeline);
+        let on_links = self.account_flows(now, slot, trigger, &mut timeline);
+        self.account_links(now, slot, &on_links, &mut timeline);
         let kernel = self.datapath.counters();
         self.counters.events_lost = kernel.events_lost;
         self.counters.cc_ok = kernel.captured;
@@ -135,20 +149,35 @@ impl Core {
         (self.counters.given_pages, self.counters.forgotten_pages) = (crowd.given_pages, crowd.forgotten_pages);
     }
 
-    fn account_flows(&mut self, now: Now, slot: Nanos, trigger: Trigger, timeline: &mut Timeline) {
+    /// Returns what was put on each own link.
+    fn account_flows(&mut self, now: Now, slot: Nanos, trigger: Trigger, timeline: &mut Timeline) -> Vec<OnLink> {
+        let fabric = self.monitor.fabric.clone();
+        let mut on_links = vec![OnLink::default(); fabric.links.len()];
         // Of managed flows, and of others.
         let (mut acked, mut retransmitted) = ([0_u64; 2], [0_u64; 2]);
         let enforces = self.enforces();
         for status in self.host.flows() {
+            let active = status.demand > status.delivered;
+            if active
+                && let Some(egress) = status.spec.path.first()
+                && let Some(at) = fabric.links.iter().position(|link| link.egress == egress.link)
+            {
+                on_links[at].scheduled = on_links[at].scheduled.plus(status.order);
+            }
             let Some(socket) = self.monitor.sockets.of_flow(status.spec.flow) else { continue };
             let delivered = socket.moved_in_slot;
+            if delivered > MOVES
+                && let Some(at) = fabric.link_between(socket.tuple.local_ip(), socket.tuple.remote_ip())
+            {
+                let job = status.spec.job;
+                on_links[at].shared |= *on_links[at].job.get_or_insert(job) != job;
+            }
             if let Some(job) = self.monitor.jobs.get_mut(&status.spec.job) {
                 job.acked = job.acked.plus(delivered);
             }
             let managed = enforces && socket.row.is_some() && self.may_order(socket);
             acked[usize::from(!managed)] += delivered.0;
             retransmitted[usize::from(!managed)] += socket.retransmitted_in_slot;
-            let active = status.demand > status.delivered;
             if !active && delivered == Bytes::ZERO {
                 continue;
             }
@@ -187,33 +216,23 @@ impl Core {
         counters.acked_other_bytes = counters.acked_other_bytes.saturating_add(acked[1]);
         counters.retransmitted_managed = counters.retransmitted_managed.saturating_add(retransmitted[0]);
         counters.retransmitted_other = counters.retransmitted_other.saturating_add(retransmitted[1]);
+        on_links
     }
 
-    fn account_links(&mut self, now: Now, slot: Nanos, timeline: &mut Timeline) {
+    fn account_links(&mut self, now: Now, slot: Nanos, on_links: &[OnLink], timeline: &mut Timeline) {
         let fabric = self.monitor.fabric.clone();
         self.link_use.resize(fabric.links.len(), LinkUse::default());
-        for (index, link) in fabric.links.iter().enumerate() {
+        for (index, (link, on_link)) in fabric.links.iter().zip(on_links).enumerate() {
             let load = self.traffic.loads.get(index).copied().unwrap_or_default();
-            let mut jobs: Vec<_> = self
-                .monitor
-                .sockets
-                .iter()
-                .filter(|socket| socket.moved_in_slot > Bytes(16 << 10))
-                .filter(|socket| fabric.link_between(socket.tuple.local_ip(), socket.tuple.remote_ip()) == Some(index))
-                .filter_map(|socket| socket.told.as_ref().map(|spec| spec.job))
-                .collect();
-            jobs.sort_unstable();
-            jobs.dedup();
+            let OnLink { job, shared, scheduled } = *on_link;
             let link_use = &mut self.link_use[index];
-            if !jobs.is_empty() {
+            if job.is_some() {
                 link_use.busy = link_use.busy.plus(slot);
             }
-            if jobs.len() > 1 {
+            if shared {
                 link_use.overlap = link_use.overlap.plus(slot);
             }
             let known = self.host.links().find(|status| status.link == link.egress);
-            let ordered = self.host.flows().filter(|f| f.spec.path.first().is_some_and(|hop| hop.link == link.egress));
-            let scheduled = ordered.filter(|f| f.demand > f.delivered).fold(Rate::ZERO, |sum, f| sum.plus(f.order));
             if load.sent == Rate::ZERO && scheduled == Rate::ZERO {
                 continue;
             }
