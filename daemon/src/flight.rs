@@ -63,6 +63,29 @@ pub struct Connection {
     pub out: Option<u32>,
 }
 
+/// The connections of all processes, as they were when the monitor last matched them with their sockets: going through pages
+/// for them in every slot would cost as much as all else that is told of one.
+#[derive(Debug, Default)]
+pub struct Listed {
+    /// The number of that matching; `None`: they were not listed yet.
+    pub matching: Option<u64>,
+    pub connections: Vec<ListedConnection>,
+}
+
+/// A connection of a job, wherever its job, peer and links stand in a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListedConnection {
+    /// A process in its network namespace.
+    pub pid: u32,
+    pub netns: NetNs,
+    pub tuple: Tuple,
+    /// The flow that this host sends on it.
+    pub flow: FlowId,
+    pub job: JobId,
+    /// By which of the host's cards it goes.
+    pub link: Option<usize>,
+}
+
 /// How much is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kept {
@@ -78,6 +101,8 @@ pub struct Flight {
     pub since: Option<Nanos>,
     /// Begins and ends of rounds since then.
     pub marks: Vec<(JobId, sluice_attribution::seen::Mark)>,
+    /// The connections that the last slot had.
+    pub listed: Listed,
     told: Option<SyncSender<Told>>,
     missed: u64,
     thread: Option<JoinHandle<()>>,
@@ -93,7 +118,8 @@ impl Flight {
         let (of, host) = (kept.clone(), host.to_owned());
         let body = move || run(&of, &host, slot, eyes, &from);
         let thread = std::thread::Builder::new().name("flight".into()).spawn(body)?;
-        Ok(Flight { kept, since: None, marks: Vec::new(), told: Some(told), missed: 0, thread: Some(thread) })
+        let (marks, listed) = (Vec::new(), Listed::default());
+        Ok(Flight { kept, since: None, marks, listed, told: Some(told), missed: 0, thread: Some(thread) })
     }
 
     /// Writes a slot soon, or counts it as missed.

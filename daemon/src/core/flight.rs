@@ -6,7 +6,7 @@ use sluice_attribution::seen::{FlowSeen, Held, JobBytes, JobSeen, LinkSeen, MAX_
 use sluice_schedule::{Bytes, Event, JobId, LinkId, Nanos, Now, Rate};
 
 use super::Core;
-use crate::flight::{Connection, Flight, Kept, Told};
+use crate::flight::{Connection, Flight, Kept, Listed, ListedConnection, Told};
 use crate::monitor::processes::Process;
 use crate::monitor::sockets::Socket;
 use crate::monitor::tuple::Tuple;
@@ -110,12 +110,13 @@ impl Core {
         if let Some(since) = since.filter(|since| *since < now.wall)
             && !self.monitor.jobs.is_empty()
         {
-            flight.say(self.told(since, now, marks));
+            let told = self.told(since, now, marks, &mut flight.listed);
+            flight.say(told);
         }
         self.flight = Some(flight);
     }
 
-    fn told(&self, from: Nanos, now: Now, marks: Vec<(JobId, Mark)>) -> Told {
+    fn told(&self, from: Nanos, now: Now, marks: Vec<(JobId, Mark)>, listed: &mut Listed) -> Told {
         let mut told = Told::default();
         let mut places = Places::default();
         let seen = &mut told.seen;
@@ -129,7 +130,10 @@ impl Core {
         }
         self.own_links(&mut told, &mut places);
         self.flows_seen(&mut told, &mut places);
-        self.connections(&mut told, &mut places);
+        if listed.matching != Some(self.monitor.matchings) {
+            *listed = Listed { matching: Some(self.monitor.matchings), connections: self.list_connections() };
+        }
+        self.connections(&listed.connections, &mut told, &mut places);
         told
     }
 
@@ -152,6 +156,10 @@ impl Core {
     }
 
     fn flows_seen(&self, told: &mut Told, places: &mut Places) {
+        // As many as have rows, mostly: grown step by step they would be copied several times.
+        let many = self.monitor.sockets.rows().min(MAX_FLOWS);
+        told.seen.flows.reserve(many);
+        told.flows.reserve(many);
         let statuses = self.host.links().map(|status| (status.link, status)).collect::<BTreeMap<_, _>>();
         let enforces = self.enforces();
         for status in self.host.flows() {
@@ -211,23 +219,37 @@ impl Core {
     }
 
     /// Every connection of every process, by which it sends, or receives, or both.
-    fn connections(&self, told: &mut Told, places: &mut Places) {
+    fn list_connections(&self) -> Vec<ListedConnection> {
+        let mut listed = Vec::new();
         for process in self.monitor.processes.values() {
-            let (Some(job), Some(pid)) = (places.jobs.get(&process.job).copied(), process.pid) else { continue };
+            let Some(pid) = process.pid else { continue };
             // A page may name what was found as well.
             for tuple in tuples(process).collect::<BTreeSet<Tuple>>() {
-                let room = told.connections.len() < MAX_LIST && told.seen.peers.len() < MAX_LIST;
-                if !room {
-                    return;
+                if listed.len() >= MAX_LIST {
+                    return listed;
                 }
-                let peer = places.peer(&tuple, |tuple| self.peer_name(tuple), &mut told.seen);
                 let link = self.monitor.fabric.link_between(tuple.local_ip(), tuple.remote_ip());
-                // An inward link stands behind the outward one of the same card.
-                let link = link.and_then(|link| told.received.get(link)).map(|(place, _)| *place);
-                let out = link.and_then(|link| link.checked_sub(1));
                 let flow = tuple.outgoing(self.monitor.fabric.host);
-                told.connections.push(Connection { pid, netns: process.netns, tuple, flow, job, peer, link, out });
+                listed.push(ListedConnection { pid, netns: process.netns, tuple, flow, job: process.job, link });
             }
+        }
+        listed
+    }
+
+    /// The same with their places in this slot.
+    fn connections(&self, listed: &[ListedConnection], told: &mut Told, places: &mut Places) {
+        told.connections.reserve(listed.len());
+        for of in listed {
+            let &ListedConnection { pid, netns, tuple, flow, job, link } = of;
+            let Some(job) = places.jobs.get(&job).copied() else { continue };
+            if told.seen.peers.len() >= MAX_LIST {
+                return;
+            }
+            let peer = places.peer(&tuple, |tuple| self.peer_name(tuple), &mut told.seen);
+            // An inward link stands behind the outward one of the same card.
+            let link = link.and_then(|link| told.received.get(link)).map(|(place, _)| *place);
+            let out = link.and_then(|link| link.checked_sub(1));
+            told.connections.push(Connection { pid, netns, tuple, flow, job, peer, link, out });
         }
     }
 
