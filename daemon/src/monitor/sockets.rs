@@ -3,9 +3,10 @@
 
 mod counts;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use foldhash::HashMap;
+use slab::Slab;
 use sluice_ebpf::{Datapath, FlowStats, NotTaken, Row, SocketEvent, SocketEventKind, Taking};
 use sluice_schedule::{Bytes, FlowId, FlowProgress, FlowSpec, HostId, Nanos};
 
@@ -17,8 +18,6 @@ use super::tuple::{NetNs, Place, Tuple};
 const ASK_AGAIN: Nanos = Nanos::from_millis(5_000);
 /// ... and at most this.
 const ASK_RARELY: Nanos = Nanos::from_millis(320_000);
-/// To look one up costs about as much as to pass so many on a walk: a process that has more than this part of all has all walked.
-const PASSED: usize = 8;
 /// So long the kernel may take to say which row a captured socket has.
 const ROW_COMES: Nanos = Nanos::from_millis(1_000);
 
@@ -89,15 +88,24 @@ pub struct Known {
     pub pid: u32,
 }
 
-/// All of them, by cookie. What is found by a hash is only looked up: whatever goes over sockets goes by their cookies.
+/// Where a socket sits, and the cookie that it has: seats are given again, cookies are not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Seat {
+    at: usize,
+    cookie: u64,
+}
+
+/// All of them, next to each other in memory: every slot goes over thousands of them several times. What is found by a hash
+/// is only looked up: whatever goes over sockets goes by their seats, which depend on nothing but what came and went.
 #[derive(Debug, Default)]
 pub struct Sockets {
-    all: BTreeMap<u64, Socket>,
-    rows: HashMap<u32, u64>,
-    places: HashMap<Place, u64>,
-    flows: HashMap<FlowId, u64>,
-    /// Those of each process, by cookie: every look asks each process for its own, and there may be hundreds of both.
-    of_process: HashMap<ProcessKey, BTreeSet<u64>>,
+    all: Slab<Socket>,
+    seats: HashMap<u64, Seat>,
+    rows: HashMap<u32, Seat>,
+    places: HashMap<Place, Seat>,
+    flows: HashMap<FlowId, Seat>,
+    /// The seats of each process, in order: every look asks each process for its own, and there may be hundreds of both.
+    of_process: HashMap<ProcessKey, BTreeSet<usize>>,
     /// Sockets that came, went, lost their row or got one since the last matching, by cookie and place.
     touched: Vec<(u64, Place)>,
     /// The network namespace of the host.
@@ -141,10 +149,11 @@ impl Sockets {
         }
         // A row that was seen to have another owner before its event was read is known by the socket's cookie only.
         let closed = event.kind == SocketEventKind::Closed;
-        let by_cookie = || Some(event.cookie).filter(|cookie| closed && self.all.contains_key(cookie));
-        let Some(cookie) = self.rows.get(&event.row.index).copied().or_else(by_cookie) else { return Noted::Nothing };
+        let by_cookie = || self.seats.get(&event.cookie).filter(|_| closed);
+        let Some(&seat) = self.rows.get(&event.row.index).or_else(by_cookie) else { return Noted::Nothing };
         let ours = |socket: &&mut Socket| socket.row == Some(event.row) || closed && socket.cookie == event.cookie;
-        let Some(socket) = self.all.get_mut(&cookie).filter(ours) else { return Noted::Nothing };
+        let Some(socket) = sitting_mut(&mut self.all, seat).filter(ours) else { return Noted::Nothing };
+        let cookie = seat.cookie;
         match event.kind {
             SocketEventKind::Opened => Noted::Nothing,
             SocketEventKind::Finished => Noted::Finished,
@@ -172,62 +181,64 @@ impl Sockets {
     }
 
     fn open(&mut self, now: Nanos, own: HostId, event: &SocketEvent) -> Noted {
-        let before = self.rows.get(&event.row.index).and_then(|cookie| self.all.get(cookie));
+        let before = self.rows.get(&event.row.index).and_then(|seat| sitting_mut(&mut self.all, *seat));
         if let Some(old) = before {
             if old.row == Some(event.row) {
                 return Noted::Nothing; // A rescan reports what is known.
             }
-            let cookie = old.cookie;
-            if let Some(old) = self.all.get_mut(&cookie) {
-                old.row = None;
-                self.touched.push((cookie, old.place()));
-            }
+            old.row = None;
+            self.touched.push((old.cookie, old.place()));
         }
         let place = Place { netns: NetNs(event.netns), tuple: Tuple::of_v6(event.local, event.remote) };
         self.know(now, own, Known { cookie: event.cookie, place, uid: event.uid, pid: 0 });
-        if let Some(socket) = self.all.get_mut(&event.cookie) {
+        let seat = self.seats.get(&event.cookie).copied();
+        if let Some((socket, seat)) = seat.and_then(|seat| Some((sitting_mut(&mut self.all, seat)?, seat))) {
             (socket.row, socket.measured) = (Some(event.row), false);
             self.touched.push((event.cookie, socket.place()));
             (socket.refusal, socket.plain_until, socket.row_comes) = (Nanos::ZERO, Nanos::ZERO, Nanos::ZERO);
+            self.rows.insert(event.row.index, seat);
         }
-        self.rows.insert(event.row.index, event.cookie);
         Noted::Appeared(event.row)
     }
 
     /// Takes a connection in that the kernel knows by this cookie.
     pub fn know(&mut self, now: Nanos, own: HostId, known: Known) {
         let Known { cookie, place: Place { netns, tuple }, uid, pid } = known;
-        if let Some(socket) = self.all.get_mut(&cookie) {
+        if let Some(socket) = self.get_mut(cookie) {
             socket.pid = if pid > 0 { pid } else { socket.pid };
             return;
         }
         // An earlier connection between the same ends is gone.
         if let Some(earlier) = self.places.get(&known.place).copied() {
-            self.forget(earlier);
+            self.forget(earlier.cookie);
         }
         let flow = tuple.outgoing(own);
-        self.places.insert(known.place, cookie);
+        let at = self.all.insert(Socket { cookie, netns, tuple, uid, pid, flow, since: now, ..Socket::default() });
+        let seat = Seat { at, cookie };
+        self.seats.insert(cookie, seat);
+        self.places.insert(known.place, seat);
         // Two namespaces may have the same addresses. That of the host is the one that the network knows; of others it is the
         // first, so that nobody takes a flow away from who has it.
         if netns == self.own || !self.flows.contains_key(&flow) {
-            let before = self.flows.insert(flow, cookie).and_then(|other| self.all.get(&other));
-            self.touched.extend(before.map(|other| (other.cookie, other.place())));
+            let before = self.flows.insert(flow, seat).and_then(|other| self.sitting(other));
+            let before = before.map(|other| (other.cookie, other.place()));
+            self.touched.extend(before);
         }
         self.touched.push((cookie, known.place));
-        self.all.insert(cookie, Socket { cookie, netns, tuple, uid, pid, flow, since: now, ..Socket::default() });
     }
 
     /// Forgets a connection; gives the flow that the brain knew.
     pub fn forget(&mut self, cookie: u64) -> Option<FlowId> {
         self.claim(cookie, None);
-        let socket = self.all.remove(&cookie)?;
+        let seat = self.seats.remove(&cookie)?;
+        let socket = self.all.try_remove(seat.at)?;
         let place = socket.place();
         self.touched.push((cookie, place));
         // A later one may have the same addresses.
-        if self.places.get(&place) == Some(&cookie) {
+        if self.places.get(&place) == Some(&seat) {
             self.places.remove(&place);
         }
-        if self.flows.get(&socket.flow) == Some(&cookie) {
+        if self.flows.get(&socket.flow) == Some(&seat) {
             self.flows.remove(&socket.flow);
         }
         if let Some(row) = socket.row {
@@ -238,7 +249,7 @@ impl Sockets {
 
     /// Takes a flow of this tenant from the brain: one that rests, of those the one that came last. Gives it, and where it is.
     pub fn give_up(&mut self, tenant: Tenant) -> Option<(FlowId, Place)> {
-        let theirs = self.all.values_mut().filter(|socket| socket.told.is_some() && socket.tenant == tenant);
+        let theirs = self.iter_mut().filter(|socket| socket.told.is_some() && socket.tenant == tenant);
         let socket = theirs.max_by_key(|socket| (socket.moved_in_slot == Bytes::ZERO, socket.since))?;
         socket.crowded_out = true;
         let place = socket.place();
@@ -248,7 +259,7 @@ impl Sockets {
     /// Forgets the connections without a row that no process claims.
     pub fn forget_unclaimed(&mut self) {
         let unclaimed = |socket: &&Socket| socket.row.is_none() && socket.process.is_none();
-        let cookies: Vec<u64> = self.all.values().filter(unclaimed).map(|socket| socket.cookie).collect();
+        let cookies: Vec<u64> = self.iter().filter(unclaimed).map(|socket| socket.cookie).collect();
         for cookie in cookies {
             self.forget(cookie);
         }
@@ -256,7 +267,8 @@ impl Sockets {
 
     /// What became of the wish to manage one.
     pub fn taken(&mut self, now: Nanos, taking: Taking) -> Option<FlowId> {
-        let socket = self.all.get_mut(&taking.cookie)?;
+        let seat = *self.seats.get(&taking.cookie)?;
+        let socket = sitting_mut(&mut self.all, seat)?;
         match taking.result {
             // The row is told by an event.
             Ok(()) | Err(NotTaken::HasRow) => {
@@ -279,7 +291,7 @@ impl Sockets {
     /// Reads the measurements of every socket with a row. Returns rows that have another owner by now.
     pub fn measure(&mut self, datapath: &dyn Datapath) -> Vec<Row> {
         let mut lost = Vec::new();
-        for socket in self.all.values_mut() {
+        for socket in self.iter_mut() {
             let Some(row) = socket.row else { continue };
             match datapath.stats(row) {
                 Some(stats) => {
@@ -299,14 +311,20 @@ impl Sockets {
 
     /// The present connection there.
     pub fn at(&self, place: Place) -> Option<&Socket> {
-        self.all.get(self.places.get(&place)?)
+        self.sitting(*self.places.get(&place)?)
     }
     pub fn at_mut(&mut self, place: Place) -> Option<&mut Socket> {
-        self.all.get_mut(self.places.get(&place)?)
+        sitting_mut(&mut self.all, *self.places.get(&place)?)
     }
     /// The one that the kernel knows by this cookie, to change it.
     pub fn get_mut(&mut self, cookie: u64) -> Option<&mut Socket> {
-        self.all.get_mut(&cookie)
+        sitting_mut(&mut self.all, *self.seats.get(&cookie)?)
+    }
+    fn get(&self, cookie: u64) -> Option<&Socket> {
+        self.sitting(*self.seats.get(&cookie)?)
+    }
+    fn sitting(&self, seat: Seat) -> Option<&Socket> {
+        self.all.get(seat.at).filter(|socket| socket.cookie == seat.cookie)
     }
     /// Those that came, went, lost their row or got one since the last call, by cookie, with their places: one may be there
     /// several times, and need not exist any more.
@@ -319,51 +337,43 @@ impl Sockets {
     }
     /// The namespace that a socket is in.
     pub fn netns_of(&self, cookie: u64) -> Option<NetNs> {
-        self.all.get(&cookie).map(|socket| socket.netns)
+        self.get(cookie).map(|socket| socket.netns)
     }
     /// The socket that carries this flow.
     pub fn of_flow(&self, flow: FlowId) -> Option<&Socket> {
-        self.all.get(self.flows.get(&flow)?)
+        self.sitting(*self.flows.get(&flow)?)
     }
     /// The same, to change it.
     pub fn of_flow_mut(&mut self, flow: FlowId) -> Option<&mut Socket> {
-        self.all.get_mut(self.flows.get(&flow)?)
+        sitting_mut(&mut self.all, *self.flows.get(&flow)?)
     }
     /// Is this the socket that the flow between its ends is taken for? Two namespaces may have the same addresses.
     pub fn carries_its_flow(&self, socket: &Socket) -> bool {
-        self.flows.get(&socket.flow) == Some(&socket.cookie)
+        self.flows.get(&socket.flow).is_some_and(|seat| seat.cookie == socket.cookie)
     }
     pub fn iter(&self) -> impl Iterator<Item = &Socket> {
-        self.all.values()
+        self.all.iter().map(|(_, socket)| socket)
     }
     /// All of them, to change them.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Socket> {
-        self.all.values_mut()
+        self.all.iter_mut().map(|(_, socket)| socket)
     }
     /// Those of one process.
     pub fn of(&self, process: ProcessKey) -> impl Iterator<Item = &Socket> {
-        let theirs = self.of_process.get(&process);
-        let walks = theirs.is_some_and(|theirs| theirs.len() * PASSED >= self.all.len());
-        let walked = walks.then(|| self.all.values().filter(move |socket| socket.process == Some(process)));
-        let cookies = theirs.filter(|_| !walks).into_iter().flatten();
-        walked.into_iter().flatten().chain(cookies.filter_map(|cookie| self.all.get(cookie)))
+        self.of_process.get(&process).into_iter().flatten().filter_map(|at| self.all.get(*at))
     }
     /// Changes those of one process.
     pub fn each_of(&mut self, process: ProcessKey, mut change: impl FnMut(&mut Socket)) {
-        let Some(theirs) = self.of_process.get(&process) else { return };
-        if theirs.len() * PASSED >= self.all.len() {
-            self.all.values_mut().filter(|socket| socket.process == Some(process)).for_each(change);
-            return;
-        }
-        for cookie in theirs {
-            if let Some(socket) = self.all.get_mut(cookie) {
+        for at in self.of_process.get(&process).into_iter().flatten() {
+            if let Some(socket) = self.all.get_mut(*at) {
                 change(socket);
             }
         }
     }
     /// A socket is this process's, or nobody's any more.
     pub fn claim(&mut self, cookie: u64, process: Option<ProcessKey>) {
-        let Some(socket) = self.all.get_mut(&cookie) else { return };
+        let Some(seat) = self.seats.get(&cookie).copied() else { return };
+        let Some(socket) = sitting_mut(&mut self.all, seat) else { return };
         let before = std::mem::replace(&mut socket.process, process);
         if before == process {
             return;
@@ -371,13 +381,13 @@ impl Sockets {
         if let Some(before) = before
             && let Some(theirs) = self.of_process.get_mut(&before)
         {
-            theirs.remove(&cookie);
+            theirs.remove(&seat.at);
             if theirs.is_empty() {
                 self.of_process.remove(&before);
             }
         }
         if let Some(process) = process {
-            self.of_process.entry(process).or_default().insert(cookie);
+            self.of_process.entry(process).or_default().insert(seat.at);
         }
     }
     /// A process is gone: what was its own is nobody's.
@@ -389,6 +399,10 @@ impl Sockets {
     pub fn rows(&self) -> usize {
         self.rows.len()
     }
+}
+
+fn sitting_mut(all: &mut Slab<Socket>, seat: Seat) -> Option<&mut Socket> {
+    all.get_mut(seat.at).filter(|socket| socket.cookie == seat.cookie)
 }
 
 #[cfg(test)]

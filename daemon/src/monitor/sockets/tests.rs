@@ -31,7 +31,7 @@ fn a_process_has_the_sockets_that_it_claimed_and_no_others() {
 }
 
 #[test]
-fn few_are_looked_up_and_many_walked_to_in_one_order() {
+fn those_of_a_process_are_gone_over_in_the_order_of_all() {
     let mut sockets = Sockets::default();
     for cookie in (1..=200_u16).rev() {
         let place = Place { netns: NetNs(1), tuple: Tuple::of(at(0, cookie), at(1, 5000)) };
