@@ -102,6 +102,8 @@ pub struct Agent {
     news: Arc<Notify>,
     asked_clock: Option<Nanos>,
     published: Nanos,
+    /// What the last snapshot took of a processor.
+    publish_took: Nanos,
     watchdog_fed: Nanos,
     links: Links,
     stop: bool,
@@ -221,6 +223,7 @@ impl Agent {
             news,
             asked_clock: None,
             published: Nanos::ZERO,
+            publish_took: Nanos::ZERO,
             watchdog_fed: Nanos::ZERO,
             links: Links::new(),
             stop: false,
