@@ -58,7 +58,8 @@ pub struct Host {
     config: HostConfig,
     policy: Box<dyn Policy>,
     jobs: BTreeMap<JobId, Job>,
-    flows: BTreeMap<FlowId, Flow>,
+    /// Each in a place of its own: the tree stays small, and one that is looked for is found without passing others.
+    flows: BTreeMap<FlowId, Box<Flow>>,
     links: Links,
     incoming: Incoming,
     announcer: Announcer,
@@ -304,7 +305,7 @@ impl Host {
 
     /// Every flow, by id.
     pub fn flows(&self) -> impl Iterator<Item = FlowStatus<'_>> {
-        self.flows.values().map(Flow::status)
+        self.flows.values().map(|flow| flow.status())
     }
 
     /// Every job, by id.
@@ -373,7 +374,7 @@ impl Host {
                 known.renew_facts(spec, path);
             }
             None => {
-                self.flows.insert(spec.flow, Flow::new(spec, path, &self.config));
+                self.flows.insert(spec.flow, Box::new(Flow::new(spec, path, &self.config)));
             }
         }
     }

@@ -315,7 +315,7 @@ impl Host {
             let met = self.announcer.rendezvous.of(job);
             ingress.clone().into_iter().chain(met).map(move |holder| Concern { holder, job })
         };
-        let flows = self.flows.values().flat_map(of_flow);
+        let flows = self.flows.values().flat_map(|flow| of_flow(flow));
         let mut all: Vec<Concern> = flows.chain(self.jobs.keys().flat_map(of_job)).collect();
         all.sort_unstable();
         all.dedup();

@@ -40,7 +40,7 @@ impl Host {
     pub(super) fn is_fed(&self) -> bool {
         let fed = |flow: &Flow| !flow.spec.preds.is_empty() && flow.sends();
         let heeded = self.config.chunk_lead && self.layout.fed;
-        self.policy.follows_predecessors() || heeded && self.flows.values().any(fed)
+        self.policy.follows_predecessors() || heeded && self.flows.values().any(|flow| fed(flow))
     }
 
     /// The most that a flow can use without being further ahead of what feeds it than its lead;

@@ -40,7 +40,7 @@ impl Host {
         let life = self.config.order_life();
         let over = self.renewed.is_some_and(|last| last.has_run_out(now, life));
         if over && !self.planted.is(Mutant::GapUnnoticed) {
-            self.flows.values_mut().for_each(Flow::given_back);
+            self.flows.values_mut().for_each(|flow| flow.given_back());
         }
     }
 

@@ -306,7 +306,7 @@ impl Host {
             let turn = if begins { Some(Turn { end: term.end, since: now.mono }) } else { flow.turn };
             (begins || ready != flow.ready).then_some((flow.spec.flow, turn, ready))
         };
-        let turned: Vec<_> = self.flows.values().filter_map(turn).collect();
+        let turned: Vec<_> = self.flows.values().filter_map(|flow| turn(flow)).collect();
         for (id, turn, ready) in &turned {
             if let Some(flow) = self.flows.get_mut(id) {
                 // What another flow of the lane took, or this one while it had nothing, is no limit of it.
