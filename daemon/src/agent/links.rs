@@ -164,5 +164,12 @@ mod tests {
         links.looker = Some(Looker { asks, answers });
         assert!(links.look(EVERY.times(3), slot).is_none() && !links.waits, "what was asked is lost");
         assert!(links.look(EVERY.times(3), slot).is_some_and(|seen| !seen.interfaces.is_empty()));
+        // For one that hangs in the kernel nobody waits, and nobody follows it there.
+        let (asks, _asked) = sync_channel(1);
+        let (_answer, answers) = sync_channel(1);
+        links.looker = Some(Looker { asks, answers });
+        for times in [5, 50, 500] {
+            assert!(links.look(EVERY.times(times), slot).is_none() && links.waits, "{times}");
+        }
     }
 }
