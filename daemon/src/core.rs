@@ -35,6 +35,8 @@ mod reports;
 mod routes;
 pub mod settings;
 mod taking;
+#[cfg(any(test, feature = "testing"))]
+pub mod turns;
 
 use std::collections::BTreeSet;
 use std::rc::Rc;

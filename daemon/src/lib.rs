@@ -17,6 +17,7 @@
 //! | [`crashed`] | what the loop was told before it died again |
 //! | `stored` | the one writer of small files of state |
 //! | `conditions`, `snapshot`, `numbers`, `metrics`, `http`, `control`, `logging` | what is shown and asked |
+//! | `testing` | a kernel of plain memory and virtual time, for tests and a benchmark |
 //! | [`args`] | the command line |
 //! | [`daemon`], [`cleanup`], [`probe`] | the three things the program does |
 //! | [`handshake`], [`limits`] | one hello to every switch, for `sluice doctor`; every bound that is no key, for `sluice limits` |
@@ -66,11 +67,14 @@ pub mod sock_diag;
 mod starts;
 mod stored;
 pub mod sys;
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 mod testing;
 pub mod topology;
 mod watch;
 
+#[cfg(feature = "testing")]
+#[doc(hidden)]
+pub use crate::core::turns::Turns;
 #[doc(hidden)]
 pub use flight::looks::Looks;
 pub use metrics::{MAX_LINKS, MAX_SWITCHES, render as scrape};

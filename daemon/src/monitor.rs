@@ -413,7 +413,7 @@ impl Monitor {
     }
 
     /// A process with this page; a test cannot open a page of its own process.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     pub fn add_for_test(&mut self, pid: u32, view: sluice_progress::PageView) {
         let mut process = Process::of_view(view, JobSource::Env, Some(0));
         process.pid = Some(pid);

@@ -1,5 +1,8 @@
 //! A data path made of plain memory, a host of a small star, and numbers that look random, for tests.
 
+#![allow(clippy::expect_used, reason = "nothing that is shipped has it")]
+#![cfg_attr(not(test), allow(dead_code, reason = "a benchmark needs a part of it"))]
+
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV6};

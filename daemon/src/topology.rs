@@ -71,7 +71,8 @@ impl Topology {
         Ok(Topology::new(file))
     }
     /// Of a text that is a topology.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
+    #[allow(clippy::expect_used, reason = "nothing that is shipped has it")]
     pub fn of_text(text: &str) -> Topology {
         Topology::new(topology::Topology::read(text.as_bytes(), "t.json").expect("valid"))
     }

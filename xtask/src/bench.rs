@@ -77,7 +77,7 @@ pub(crate) fn run(args: &[String]) -> Result<(), Early> {
         step.args(["--", "--ignored", "--nocapture", tests])
     };
     let steps = |wanted: bool, list: Vec<Step>| if wanted { list } else { Vec::new() };
-    let criterion = Step::cargo(&["bench", "--workspace", "--locked", "--bench", "*"]);
+    let criterion = Step::cargo(&["bench", "--workspace", "--locked", "--features", "sluiced/testing", "--bench", "*"]);
     let planners = [("sluice-planners", "forestcoll::large"), ("sluice-planners-lp", "alltoall::large")];
     let planners = planners.map(|(package, tests)| large(package, tests));
     let micro = steps(micro, [criterion].into_iter().chain(planners).collect());
