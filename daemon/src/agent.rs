@@ -261,7 +261,14 @@ impl Agent {
         let sleep = self.core.sleep(self.core.now(), self.clock.until_edge(self.core.now()), self.pace.tick());
         let spent = clock::monotonic().minus(self.core.now().mono);
         let (gathered, settled) = (began + span(self.pace.gather()), began + span(self.pace.settle()));
+        let by = |haste| match haste {
+            Haste::Much => Some(settled),
+            Haste::Some => Some(gathered),
+            Haste::None => None,
+        };
         let mut until = began + span(sleep.minus(spent));
+        // What a turn without a look left for the next one.
+        until = by(self.core.haste()).map_or(until, |by| until.min(by));
         loop {
             tokio::select! {
                 biased;
@@ -283,11 +290,10 @@ impl Agent {
                     }
                 }
                 () = self.news.notified() => until = until.min(gathered),
-                () = readable(self.wake.as_ref()) => match self.core.hear_kernel(self.clock.now()) {
-                    Haste::Much => until = until.min(settled),
-                    Haste::Some => until = until.min(gathered),
-                    Haste::None => {}
-                },
+                () = readable(self.wake.as_ref()) => {
+                    let haste = self.core.hear_kernel(self.clock.now());
+                    until = by(haste).map_or(until, |by| until.min(by));
+                }
                 () = self.links.change() => {
                     self.links.have_changed();
                     break;
@@ -308,14 +314,18 @@ impl Agent {
         self.ask_clock(now, stepped);
         let before = self.core.counters().slots;
         crate::poison::swallow(&self.core.config().node.run_dir);
-        self.core.step(now, news, &mut self.exchange);
+        let looked = self.core.step(now, news, &mut self.exchange);
         self.shared.turned.store(now.mono.0.max(1), Ordering::Relaxed);
         // Who waits for a clock that was set back decides, in no new slot.
         if self.core.counters().slots != before || self.clock.waits {
             self.feed(now);
         }
         let cpu = clock::thread_cpu();
-        self.pace.turned(cpu.minus(spent), cpu.minus(std::mem::replace(&mut self.turned_at, cpu)));
+        // What a turn without a look costs is counted with the next one.
+        if looked {
+            self.pace.turned(cpu.minus(spent), cpu.minus(std::mem::replace(&mut self.turned_at, cpu)));
+            self.core.rest(self.pace.rest());
+        }
         self.publish(stepped);
         self.change_datapath(now);
     }

@@ -168,6 +168,8 @@ pub struct Core {
     decided: Nanos,
     /// The last whole look at jobs and sockets.
     looked: Nanos,
+    /// So long after a look only a slot's edge is reason for another.
+    rest: Nanos,
     /// Others have said something on which nothing was decided yet.
     heard: bool,
     /// Flows with something to send at the last decision.
@@ -220,6 +222,7 @@ impl Core {
             growths: health::Growths::default(),
             decided: Nanos::ZERO,
             looked: Nanos::ZERO,
+            rest: Nanos::ZERO,
             heard: false,
             active: 0,
             released: BTreeSet::new(),
@@ -251,8 +254,13 @@ impl Core {
         self.own_table = Some(table);
     }
 
-    /// One turn: takes in what happened, decides, acts.
-    pub fn step(&mut self, now: Now, inbox: &mut Vec<Inbound>, outlet: &mut dyn Outlet) {
+    /// What a look costs asks for so long a rest.
+    pub fn rest(&mut self, rest: Nanos) {
+        self.rest = rest;
+    }
+
+    /// One turn: takes in what happened, decides, acts. Returns whether flows were looked at.
+    pub fn step(&mut self, now: Now, inbox: &mut Vec<Inbound>, outlet: &mut dyn Outlet) -> bool {
         if let Some(table) = &self.own_table
             && now.slot != self.now.slot
         {
@@ -275,11 +283,15 @@ impl Core {
         }
         let spent = crate::clock::thread_cpu();
         let told = !edge && (trigger == Trigger::Feedback || due);
-        let haste = std::mem::take(&mut self.haste);
-        let lately = now.mono.minus(self.looked) < LOOKED_LATELY;
-        if told && lately && haste == Haste::None && !self.monitor.waits() {
+        let since = now.mono.minus(self.looked);
+        // The moment at which this host speaks to switches, or their word, costs no look where looks are dear: what wants one
+        // waits for the end of the rest, and for the next edge at most.
+        let looks = edge || since >= self.rest;
+        let haste = if looks { std::mem::take(&mut self.haste) } else { Haste::None };
+        let unstirred = haste == Haste::None && !self.monitor.waits();
+        if looks && told && unstirred && since < LOOKED_LATELY {
             self.monitor.measure(now, &*self.datapath, &mut self.events);
-        } else {
+        } else if looks {
             self.looked = now.mono;
             self.monitor.poll(now, edge, &*self.datapath, &mut self.events);
         }
@@ -290,7 +302,7 @@ impl Core {
             self.leave_measured_out();
         }
         self.counters.cpu_stats_ns += crate::clock::thread_cpu().minus(spent).0;
-        for socket in self.monitor.sockets.iter_mut() {
+        for socket in self.monitor.sockets.iter_mut().filter(|_| looks) {
             if let Some(row) = socket.row
                 && let Some(mark) = socket.take_mark()
             {
@@ -326,6 +338,7 @@ impl Core {
             self.fly(now);
             self.judge(now);
         }
+        looks
     }
 
     /// How long the loop may sleep after a turn at `now`, if nothing wakes it; `tick`: while flows have demand.

@@ -48,8 +48,8 @@ impl Pace {
     /// Beyond [`Pace::REST`] times this the rest grows as the square of what a turn takes: the two turns of each slot that do
     /// not wait leave little of a core then.
     const DEAR: Nanos = Nanos::from_millis(1);
-    /// No rest is longer: most of a slot of 60 ms.
-    pub const MAX_REST: Nanos = Nanos::from_millis(40);
+    /// No rest is longer: a slot of 60 ms, whose edge is a look.
+    pub const MAX_REST: Nanos = Nanos::from_millis(60);
     /// Turns over which the mean is taken.
     const TURNS: u64 = 16;
 
@@ -77,7 +77,8 @@ impl Pace {
         Pace::SETTLE.max(self.rest())
     }
 
-    fn rest(&self) -> Nanos {
+    /// How long the loop rests after a turn.
+    pub fn rest(&self) -> Nanos {
         let times = Pace::REST.max(self.whole.0 / Pace::DEAR.0);
         self.whole.times(times).min(Pace::MAX_REST)
     }
@@ -98,6 +99,7 @@ mod tests {
             (250, ms(25), Pace::MAX_GATHER, Nanos(750_000)),
             (2_050, Pace::MAX, Nanos(6_150_000), Nanos(6_150_000)),
             (5_050, Pace::MAX, Nanos(25_250_000), Nanos(25_250_000)),
+            (7_050, Nanos(49_350_000), Nanos(49_350_000), Nanos(49_350_000)),
             (20_000, Pace::MAX_REST, Pace::MAX_REST, Pace::MAX_REST),
             (1, Pace::MIN, Pace::MIN_GATHER, Pace::SETTLE),
         ] {

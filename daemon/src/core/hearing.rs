@@ -50,6 +50,11 @@ impl Core {
         self.host.handle(now, event);
     }
 
+    /// How soon there has to be a turn for what the kernel told.
+    pub fn haste(&self) -> Haste {
+        self.haste
+    }
+
     /// Takes in what the kernel tells, without a turn; says how soon there has to be one.
     pub fn hear_kernel(&mut self, now: Now) -> Haste {
         self.take_socket_events(now);

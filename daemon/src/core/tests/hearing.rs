@@ -49,3 +49,24 @@ fn the_kernel_is_in_haste_when_a_round_begins_and_when_one_of_few_flows_ends() {
     site.kernel.tell(site.row, SocketEventKind::Closed);
     assert_eq!(site.core.hear_kernel(now(9)), Haste::Much);
 }
+
+#[test]
+fn where_looks_are_dear_only_an_edge_or_the_end_of_the_rest_is_reason_for_one() {
+    let mut site = Site::new(0, 2, "a");
+    let turn = |site: &mut Site, ms| site.core.step(now(ms), &mut site.inbox, &mut site.said);
+    assert!(turn(&mut site, 60));
+    site.begin(8_000_000);
+    assert!(turn(&mut site, 61), "nothing has said that looks are dear");
+    site.core.rest(Nanos::from_millis(40));
+    let delivered = |site: &Site| site.core.host().flows().next().expect("a flow").delivered;
+    site.kernel.rows().stats.get_mut(&site.row).expect("a row").acked = Bytes(500_000);
+    site.kernel.tell(site.row, SocketEventKind::Finished);
+    let (order, before) = (site.order(), delivered(&site));
+    assert!(!turn(&mut site, 80) && delivered(&site) == before);
+    assert_eq!((site.core.haste(), site.order()), (Haste::Much, order), "what the kernel said waits, orders live on");
+    assert!(!turn(&mut site, 100));
+    assert!(turn(&mut site, 101) && delivered(&site) == Bytes(500_000));
+    assert_eq!(site.core.haste(), Haste::None);
+    assert!(!turn(&mut site, 119) && turn(&mut site, 120), "an edge comes first");
+    assert!(site.order().is_some_and(|(_, expires)| expires > now(180).mono), "and renews orders");
+}
