@@ -318,13 +318,14 @@ impl Core {
             crate::crashed::heed(now, &event);
             self.host.handle(now, event);
         }
-        let active = self.host.sending();
-        let looked = now.mono.minus(self.decided);
-        let news = !only_progress || due || self.host.has_news() || active != self.active || looked >= DECIDE_EVERY;
+        let decided = now.mono.minus(self.decided);
+        // That a flow begins or ends is news.
+        let news = !only_progress || due || self.host.has_news() || decided >= DECIDE_EVERY;
         if self.mode != Mode::Bypass && news {
-            (self.decided, self.active) = (now.mono, active);
+            self.decided = now.mono;
             self.count_decision(trigger);
             self.decide(now, edge);
+            self.active = self.host.planned();
         }
         let mut actions = std::mem::take(&mut self.actions);
         for action in actions.drain(..) {

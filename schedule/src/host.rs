@@ -13,6 +13,7 @@
 //! | `change` | what is acted on at once, and what can wait |
 //! | `bottleneck` | what the host's flows got on each link |
 //! | `lead` | what feeds a flow, and how far that is |
+//! | `paths` | the ways that flows go, each once |
 //! | `links` | a link's state: the last view and how much it still counts |
 //! | `rendezvous` | where the hosts of a job hear each other |
 //! | `scene` | draws the scene for the policy |
@@ -29,6 +30,7 @@ mod jobs;
 mod lead;
 mod links;
 mod orders;
+mod paths;
 mod rendezvous;
 mod routes;
 mod scene;
@@ -49,8 +51,10 @@ use jobs::Job;
 use lead::Incoming;
 pub use links::ViewState;
 use links::{Link, Links};
+use paths::{Path, Paths};
 pub use routes::RouteCounts;
 use routes::Routes;
+use scene::Looked;
 
 /// The brain of a host.
 #[derive(Debug)]
@@ -61,6 +65,7 @@ pub struct Host {
     /// Each in a place of its own: the tree stays small, and one that is looked for is found without passing others.
     flows: BTreeMap<FlowId, Box<Flow>>,
     links: Links,
+    paths: Paths,
     incoming: Incoming,
     announcer: Announcer,
     routes: Routes,
@@ -169,6 +174,7 @@ impl Host {
             jobs: BTreeMap::new(),
             flows: BTreeMap::new(),
             links: Links::new(&config),
+            paths: Paths::default(),
             incoming: Incoming::default(),
             announcer: Announcer::default(),
             routes: Routes::default(),
@@ -239,9 +245,8 @@ impl Host {
             self.links.forget_silent();
         }
         self.notice_gap(now);
-        let ranked = self.rank_jobs(now);
+        let Looked { ranked, taken } = self.look_at_flows(now);
         let renew = orders::Renewal::is_due(self.renewed, now, self.config.slot);
-        let taken = self.look_at_uptake(now);
         let turned = self.look_at_turns(now);
         // Bytes that were delivered as planned are no reason for another plan, unless other flows are fed by them.
         let due = self.due.is_some_and(|due| due <= now.wall);
@@ -298,9 +303,9 @@ impl Host {
         allowances.filter_map(|known| known.allowance(now, &self.config)).any(|allowance| !allowance.yields)
     }
 
-    /// How many flows take part in the plan.
-    pub fn sending(&self) -> usize {
-        self.flows.values().filter(|f| f.sends()).count()
+    /// How many flows take part in the last plan.
+    pub fn planned(&self) -> usize {
+        self.scene.flows.len()
     }
 
     /// Every flow, by id.
@@ -364,7 +369,8 @@ impl Host {
         spec.path.truncate(config::MAX_HOPS);
         spec.preds.truncate(crate::graph::MAX_PREDECESSORS);
         spec.watches.truncate(crate::graph::MAX_PREDECESSORS);
-        let path = spec.path.iter().map(|hop| self.links.take_up(hop)).collect();
+        let links = spec.path.iter().map(|hop| self.links.take_up(hop)).collect();
+        let path = self.paths.of(Path::new(links, &spec));
         self.job(spec.job);
         self.rearranged();
         self.routes.opened(self.flows.get(&spec.flow).map(|known| &known.spec), &spec);

@@ -119,6 +119,6 @@ mod tests {
             let moved = acked(&turns) - std::mem::replace(&mut before, acked(&turns));
             assert!(turn == 0 || moved > 0, "{turn}");
         }
-        assert_eq!(turns.core.host.sending(), 40);
+        assert_eq!(turns.core.host.planned(), 40);
     }
 }

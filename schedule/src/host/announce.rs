@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use self::audience::Part;
 use super::change::{Change, SOON, counted_on};
+use super::paths::Path;
 use super::rendezvous::Rendezvous;
 use super::{Flow, Host, Job};
 use crate::event::{Action, Now};
@@ -29,7 +30,7 @@ const BOOT_WINDOW: Nanos = Nanos::from_millis(60_000);
 struct PathSummary {
     job: JobId,
     /// Indices among the host's links; the first is its own egress.
-    path: Arc<[usize]>,
+    path: Arc<Path>,
     /// Rate promised for the current slot.
     promised: Rate,
     /// Rate taken, with what the fill adds.
@@ -287,7 +288,7 @@ impl Host {
                 taken: flow.order,
                 until: flow.until,
             };
-            for holder in &flow.holders {
+            for holder in &flow.path.holders {
                 let told = all.of(*holder);
                 told.flows.push(flow.spec.flow);
                 told.summary.add(&summary);
@@ -309,7 +310,7 @@ impl Host {
         ingress.dedup();
         let of_flow = |flow: &Flow| {
             let job = flow.spec.job;
-            flow.holders.clone().into_iter().map(move |holder| Concern { holder, job })
+            flow.path.holders.clone().into_iter().map(move |holder| Concern { holder, job })
         };
         let of_job = |&job: &JobId| {
             let met = self.announcer.rendezvous.of(job);

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use super::paths::Path;
 use super::{FlowStatus, HostConfig, Job};
 use crate::event::{Allowance, FlowSpec, Now, ReleaseReason, Term, Terms};
 use crate::message::Rank;
 use crate::path::{Ceiling, Sample, Uptake};
 use crate::policy::Why;
-use crate::units::{Bytes, HolderId, Nanos, Rate};
+use crate::units::{Bytes, Nanos, Rate};
 
 /// Bytes in a send buffer that may be anything: control messages, the last segments of a round.
 pub(super) const STRAY: Bytes = Bytes(64 << 10);
@@ -45,10 +46,8 @@ struct Stand {
 #[derive(Debug)]
 pub(super) struct Flow {
     pub spec: FlowSpec,
-    /// Indices into the host's links, the own egress first.
-    pub path: Arc<[usize]>,
-    /// Who keeps their tables, each once.
-    pub holders: Vec<HolderId>,
+    /// Where it goes.
+    pub path: Arc<Path>,
     /// The places of these links in its job's work.
     pub work: Vec<u32>,
     pub demand: Bytes,
@@ -99,17 +98,9 @@ pub(super) struct Turn {
     pub since: Nanos,
 }
 
-fn holders(spec: &FlowSpec) -> Vec<HolderId> {
-    let mut holders: Vec<HolderId> = spec.path.iter().filter_map(|hop| hop.holder).collect();
-    holders.sort_unstable();
-    holders.dedup();
-    holders
-}
-
 impl Flow {
-    pub fn new(spec: FlowSpec, path: Arc<[usize]>, config: &HostConfig) -> Flow {
+    pub fn new(spec: FlowSpec, path: Arc<Path>, config: &HostConfig) -> Flow {
         Flow {
-            holders: holders(&spec),
             spec,
             path,
             work: Vec::new(),
@@ -142,11 +133,10 @@ impl Flow {
     }
 
     /// The same flow with other facts; its round goes on.
-    pub fn renew_facts(&mut self, spec: FlowSpec, path: Arc<[usize]>) {
-        if path != self.path {
+    pub fn renew_facts(&mut self, spec: FlowSpec, path: Arc<Path>) {
+        if path[..] != self.path[..] {
             self.uptake.forget();
         }
-        self.holders = holders(&spec);
         self.spec = spec;
         self.path = path;
         self.released = false;
@@ -337,7 +327,7 @@ mod tests {
     #[test]
     fn a_slot_is_no_faster_for_a_host_that_comes_late_to_its_edge() {
         let config = HostConfig::new(HostId(1), BootId(1));
-        let mut flow = Flow::new(FlowSpec::default(), Arc::from([]), &config);
+        let mut flow = Flow::new(FlowSpec::default(), Arc::default(), &config);
         (flow.demand, flow.ordered) = (Bytes(1 << 40), Rate::mbps(100));
         // At a steady rate; the third look is a slot late, and the next edge follows at once.
         for ms in [60, 120, 239, 241] {
@@ -353,7 +343,7 @@ mod tests {
     #[test]
     fn the_end_of_a_flow_that_takes_nothing_is_not_put_off() {
         let config = HostConfig::new(HostId(1), BootId(1));
-        let mut flow = Flow::new(FlowSpec::default(), Arc::from([]), &config);
+        let mut flow = Flow::new(FlowSpec::default(), Arc::default(), &config);
         let at = |ms| Now { mono: Nanos::from_millis(ms), wall: Nanos::from_millis(1000 + ms), ..Now::default() };
         flow.round_began(Bytes(1_000_000), 1);
         let mut end = |delivered: u64, mbps: u64, ms: u64| {

@@ -114,39 +114,28 @@ impl Host {
     pub(super) fn order(&mut self, now: Now, renew: bool, actions: &mut Vec<Action>) {
         let raised_first = self.planted.is(Mutant::RaisedFirst);
         let Host { flows, links, config, .. } = self;
-        let mut before: Vec<Before> = Vec::with_capacity(flows.len());
-        for flow in flows.values_mut() {
+        let mut later = Vec::new();
+        for (id, flow) in flows {
             let surplus = surplus(now, flow, links, config);
-            let lowers = flow.order < flow.ordered;
-            before.push(Before { surplus: std::mem::replace(&mut flow.surplus, surplus), lowers });
-        }
-        for lower in [!raised_first, raised_first] {
-            for ((id, flow), before) in flows.iter_mut().zip(&before) {
-                if let Some(why) = flow.releasing.take() {
-                    actions.push(Action::Release { flow: *id, why });
-                    flow.ordered = Rate::ZERO;
-                    flow.released = true;
-                } else if !flow.released
-                    // Nothing has been decided yet of a flow that came within a slot, where only edges decide.
-                    && flow.order > Rate::ZERO
-                    && before.lowers == lower
-                    && (renew || flow.order != flow.ordered || flow.surplus != before.surplus)
-                {
-                    actions.push(Action::Order { flow: *id, rate: flow.order, surplus: flow.surplus });
-                    flow.uptake.ordered(now.mono, flow.order);
-                    flow.ordered = flow.order;
-                }
+            let before = std::mem::replace(&mut flow.surplus, surplus);
+            if let Some(why) = flow.releasing.take() {
+                actions.push(Action::Release { flow: *id, why });
+                flow.ordered = Rate::ZERO;
+                flow.released = true;
+            } else if !flow.released
+                // Nothing has been decided yet of a flow that came within a slot, where only edges decide.
+                && flow.order > Rate::ZERO
+                && (renew || flow.order != flow.ordered || flow.surplus != before)
+            {
+                let first = (flow.order < flow.ordered) != raised_first;
+                let order = Action::Order { flow: *id, rate: flow.order, surplus: flow.surplus };
+                if first { &mut *actions } else { &mut later }.push(order);
+                flow.uptake.ordered(now.mono, flow.order);
+                flow.ordered = flow.order;
             }
         }
+        actions.append(&mut later);
     }
-}
-
-/// A flow before its orders are said.
-struct Before {
-    /// What it might send beyond its order.
-    surplus: Option<Allowance>,
-    /// Its order is lower than the one that was said last.
-    lowers: bool,
 }
 
 /// What a flow may send beyond its order, where each link of its path lets it. A plan that does not let its flows take more

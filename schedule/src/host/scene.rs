@@ -41,16 +41,33 @@ struct Ranked<'a> {
     flow: &'a Flow,
 }
 
+/// What a look at all flows has shown.
+pub(super) struct Looked {
+    /// A job has another place in the order of rounds.
+    pub ranked: bool,
+    /// A flow takes another part of what it may, so that others may have more or less of it.
+    pub taken: bool,
+}
+
 impl Host {
-    /// Recomputes every job's key and promotion from demands, progress and views; true if any place has changed.
-    pub(super) fn rank_jobs(&mut self, now: Now) -> bool {
-        let mut moved = false;
+    /// Looks at what every flow takes of what it may, and recomputes every job's key and promotion from demands, progress and
+    /// views. In one go, since thousands of flows are nowhere near a processor.
+    pub(super) fn look_at_flows(&mut self, now: Now) -> Looked {
+        let (mut ranked, mut taken) = (false, false);
         if self.layout.stale {
             self.lay_out_work();
         }
         let cleared = |work: &mut Work| (work.left, work.whole) = (Bytes::ZERO, Bytes::ZERO);
         self.jobs.values_mut().for_each(|job| job.work.iter_mut().for_each(cleared));
-        for flow in self.flows.values().filter(|f| !f.released) {
+        for flow in self.flows.values_mut() {
+            if flow.sends() && !flow.waits() {
+                taken |= flow.uptake.look(now.mono, flow.delivered);
+            } else {
+                flow.uptake.interrupt();
+            }
+            if flow.released {
+                continue;
+            }
             let Some(job) = self.jobs.get_mut(&flow.spec.job) else { continue };
             let (left, whole) = (flow.remaining(), flow.demand);
             for &place in &flow.work {
@@ -74,9 +91,9 @@ impl Host {
             }
             job.measure(now, remaining, round);
             job.promote(now, self.config.promote_kappa, self.config.max_wait);
-            moved |= job.take_rank();
+            ranked |= job.take_rank();
         }
-        moved
+        Looked { ranked, taken }
     }
 
     /// Finds the links of each job, and for each flow their places among them.
@@ -279,19 +296,6 @@ impl Host {
             Some(turn) => flow.queued > Bytes::ZERO || now.mono.minus(turn.since) <= self.config.slot,
             None => term.after.iter().all(|arrival| self.has_come(arrival)),
         }
-    }
-
-    /// Looks at what every flow takes of what it may; true if others may have more or less of it now.
-    pub(super) fn look_at_uptake(&mut self, now: Now) -> bool {
-        let mut changed = false;
-        for flow in self.flows.values_mut() {
-            if flow.sends() && !flow.waits() {
-                changed |= flow.uptake.look(now.mono, flow.delivered);
-            } else {
-                flow.uptake.interrupt();
-            }
-        }
-        changed
     }
 
     /// Looks whose turn has come; true if that is another than before.
