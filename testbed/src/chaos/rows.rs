@@ -191,10 +191,10 @@ pub const ROWS: &[Row] = &[
         true,
         [
             "4096 rows taken and 200 flows more; then the peers of 500 vanish",
-            "rows in use; flows that do not move; until the orphans' rows are free",
-            "≤ 4096; as many as under plain TCP; ≤ 60 s of silence and a look",
+            "rows in use; flows that do not move within ten seconds, median of five counts; until the orphans' rows are free",
+            "≤ 4096; the most of five counts under plain TCP; ≤ 60 s of silence and a look",
         ],
-        150,
+        230,
         tables::full,
     ),
     row(
