@@ -46,7 +46,7 @@ use sluice_clock::KernelClock;
 use sluice_ebpf::{Datapath, SocketEvent, Tier, Wanted};
 use sluice_schedule::host::Host;
 use sluice_schedule::{
-    Action, Announcement, ClockTrust, Connection, Event, Feedback, FlowId, HolderId, JobId, Nanos, Now, Rate, Slot,
+    Action, Announcement, ClockTrust, Connection, Event, Feedback, FlowId, HolderId, JobId, Nanos, Now, Slot,
 };
 use sluice_wire::snapshot::Counters;
 use sluice_wire::timeline::{Timeline, Trigger};
@@ -430,21 +430,6 @@ impl Core {
         self.events.push(Event::Clock(trust));
         self.events.push(Event::SlotEdge);
         self.released.retain(|flow| self.monitor.sockets.of_flow(*flow).is_some());
-    }
-
-    /// What other hosts promised to send to this one in the present slot, link by link.
-    fn promised_here(&self, now: Now) -> Vec<Rate> {
-        let fabric = &self.monitor.fabric;
-        let promised = |at: usize| {
-            let Some(ingress) = fabric.ingress(at) else { return Rate::MAX };
-            // What comes beyond a promise may be its surplus. Taken for a stranger's it would allow itself for ever.
-            if self.host.competes(now, ingress.link) {
-                return Rate::MAX;
-            }
-            let mut links = self.host.links().filter(|status| status.link == ingress.link);
-            links.next().and_then(|status| status.load.first().copied()).unwrap_or(Rate::ZERO)
-        };
-        (0..fabric.links.len()).map(promised).collect()
     }
 }
 

@@ -19,6 +19,7 @@
 //! | `scene` | draws the scene for the policy |
 //! | `orders` | what was planned, within the guards, as orders |
 //! | `announce` | when to announce what to whom |
+//! | `status` | what is shown of flows, jobs and links |
 //! | `routes` | by which equal link a flow goes: whom to ask, what was said |
 
 mod announce;
@@ -34,14 +35,15 @@ mod paths;
 mod rendezvous;
 mod routes;
 mod scene;
+mod status;
 
 use std::collections::BTreeMap;
 
-use crate::event::{Action, Allowance, ClockTrust, Event, FlowProgress, FlowSpec, Now, ReleaseReason};
+use crate::event::{Action, ClockTrust, Event, FlowProgress, FlowSpec, Now, ReleaseReason};
 use crate::message::Feedback;
 use crate::mutant::{Mutant, Planted};
-use crate::policy::{Fair, Planned, Policy, PrimalDual, Scene, SrptP, Why};
-use crate::units::{Bytes, FlowId, HolderId, JobId, LinkId, Nanos, Rate};
+use crate::policy::{Fair, Planned, Policy, PrimalDual, Scene, SrptP};
+use crate::units::{Bytes, FlowId, HolderId, JobId, LinkId, Nanos};
 
 use announce::Announcer;
 use change::Change;
@@ -55,6 +57,7 @@ use paths::{Path, Paths};
 pub use routes::RouteCounts;
 use routes::Routes;
 use scene::Looked;
+pub use status::{FlowStatus, JobReport, LinkStatus, Stall};
 
 /// The brain of a host.
 #[derive(Debug)]
@@ -90,71 +93,6 @@ pub struct Host {
     used_links: Vec<usize>,
     planned: Vec<Planned>,
     planted: Planted,
-}
-
-/// What the brain holds of one flow, for status and metrics.
-#[derive(Clone, Debug, PartialEq)]
-pub struct FlowStatus<'a> {
-    /// The flow and its facts.
-    pub spec: &'a FlowSpec,
-    /// Bytes of the round.
-    pub demand: Bytes,
-    /// Bytes of it delivered.
-    pub delivered: Bytes,
-    /// The rate that is ordered now.
-    pub order: Rate,
-    /// What it may send beyond its order.
-    pub surplus: Option<Allowance>,
-    /// What its links would give it.
-    pub offer: Rate,
-    /// K rates from the current slot on.
-    pub rates: &'a [Rate],
-    /// Why the order is not higher.
-    pub why: Why,
-}
-
-/// What the brain holds of one job, for status and metrics.
-#[derive(Clone, Debug, PartialEq)]
-pub struct JobReport {
-    /// Hash of the job id's text.
-    pub job: JobId,
-    /// Rounds begun on this host.
-    pub rounds: u64,
-    /// Remaining bottleneck time of the round, as published.
-    pub key: Nanos,
-    /// True: promoted because the round is old.
-    pub promoted: bool,
-    /// Other hosts of the job that were heard of lately.
-    pub peers: usize,
-    /// Running average of the time between round starts.
-    pub period: Nanos,
-    /// Duration of the last finished round.
-    pub last_round: Nanos,
-    /// How long flows were held back, by three reasons.
-    pub stalls: [Stall; 3],
-}
-
-/// How long flows of a job had demand but less than their offer on empty links, for one reason.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stall {
-    /// What held the flows back.
-    pub why: Why,
-    /// Summed over the job's flows.
-    pub time: Nanos,
-}
-
-/// What the brain holds of one link, for status and metrics.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LinkStatus<'a> {
-    /// The link this is about.
-    pub link: LinkId,
-    /// Payload rate: the lower of what is configured and what the holder says.
-    pub capacity: Rate,
-    /// K sums of the rates other hosts promised there, from the slot of the holder's last feedback on; empty if there
-    /// was none.
-    pub load: &'a [Rate],
-    /// What is left to unmanaged traffic.
-    pub cross: Rate,
 }
 
 impl Host {

@@ -3,7 +3,7 @@
 //! something to decide on.
 
 use sluice_ebpf::{SocketEventKind, Tier};
-use sluice_schedule::{Event, Now};
+use sluice_schedule::{Event, Now, Rate};
 
 use super::{Core, FEW, Inbound};
 use crate::config::Mode;
@@ -98,5 +98,20 @@ impl Core {
             self.haste = self.haste.max(if much { Haste::Much } else { haste });
         }
         self.socket_events = events;
+    }
+
+    /// What other hosts promised to send to this one in the present slot, link by link.
+    pub(super) fn promised_here(&self, now: Now) -> Vec<Rate> {
+        let fabric = &self.monitor.fabric;
+        let promised = |at: usize| {
+            let Some(ingress) = fabric.ingress(at) else { return Rate::MAX };
+            // What comes beyond a promise may be its surplus. Taken for a stranger's it would allow itself for ever.
+            if self.host.competes(now, ingress.link) {
+                return Rate::MAX;
+            }
+            let mut links = self.host.links().filter(|status| status.link == ingress.link);
+            links.next().and_then(|status| status.load.first().copied()).unwrap_or(Rate::ZERO)
+        };
+        (0..fabric.links.len()).map(promised).collect()
     }
 }

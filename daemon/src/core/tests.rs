@@ -5,7 +5,7 @@ use std::rc::Rc;
 use sluice_ebpf::Row;
 use sluice_progress::{PageView, Pattern as PagePattern, Peer, PeerKind, State};
 use sluice_schedule::switch::{Limits, LinkConfig, Switch};
-use sluice_schedule::{BootId, Bytes, HolderId, HostId, LinkId};
+use sluice_schedule::{BootId, Bytes, HolderId, HostId, LinkId, Rate};
 
 use super::*;
 use crate::config::Loaded;

@@ -15,7 +15,8 @@ mod world;
 
 use super::*;
 use crate::event::{JobSpec, Pattern};
-use crate::units::{HostId, Slot};
+use crate::policy::Why;
+use crate::units::{HostId, Rate, Slot};
 use world::{Ring, World};
 
 fn lone_host() -> Host {
