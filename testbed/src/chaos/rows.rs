@@ -6,6 +6,7 @@ mod clock;
 mod deciding;
 mod environment;
 mod exhaustion;
+mod herd;
 mod load;
 mod off;
 mod operator;
@@ -17,7 +18,7 @@ mod slower;
 mod switches;
 mod tables;
 
-pub use load::wide;
+pub use herd::wide;
 pub use random::{Draws, drawn, strike};
 
 use super::figure::Figure;
@@ -102,9 +103,9 @@ pub const ROWS: &[Row] = &[
         "C5",
         true,
         [
-            "host and switch do not hear each other for 3 s: both ways, each way alone, half of all packets, answers 500 ms late; then healed",
-            "order kept in the first two slots, or at the first look after them; largest step; looks at which the view is not fresh; flows managed; until fresh after the heal; silence",
-            "≥ 0.9; ≤ 2; ≥ 1, but where half of all packets are lost; all; ≤ 2 slots + 5 s; as P-2",
+            "host and switch do not hear each other for 3 s, while flows of another host that only the switch knows of take most of a link of theirs: both ways, each way alone, half of all packets, answers 500 ms late; then healed",
+            "order before of a flow that meets others, over an equal share of its own link; what each flow keeps in the first two slots, or at the first look after them; largest step of one, a slot; looks at which the view is not fresh; flows managed; until fresh after the heal; silence",
+            "≤ 0.75; ≥ 0.9; ≤ 2, or up to an equal share; ≥ 1, but where half of all packets are lost; all; ≤ 2 slots + 5 s; as P-2",
         ],
         90,
         partition::cut,
@@ -246,8 +247,8 @@ pub const ROWS: &[Row] = &[
         false,
         [
             "an application sets its own congestion control and ceiling on managed sockets in a loop",
-            "settings that are undone; flows that the daemon lets go of",
-            "0; those that were changed, with `foreign-change`",
+            "settings that are undone; flows that the daemon lets go of; rate of the one with a ceiling over that",
+            "0; the one whose congestion control was changed, with `foreign-change`; ≤ 1.05",
         ],
         25,
         tables::foreign,
@@ -266,7 +267,11 @@ pub const ROWS: &[Row] = &[
     row(
         "C20",
         false,
-        ["30 faults of these rows, drawn by `--seed`, over `--minutes` (10)", "all of the above", "all of the above"],
+        [
+            "30 faults, drawn by `--seed` from those of C1 to C3, C5, C6, C9, C10 and C15, over `--minutes` (10)",
+            "until flows are plain that have to be; silence; until all is as before; flows managed; descriptors more than at first",
+            "as C1; as P-2; ≤ 10 s; all; ≤ 4",
+        ],
         600,
         random::faults,
     ),
@@ -286,17 +291,17 @@ pub const ROWS: &[Row] = &[
         false,
         [
             "the switch goes and returns for 50 hosts with real daemons at once, 5 times",
-            "hosts that notice that it is gone; until 99 % of them are fresh; memory of the switch",
-            "all; ≤ 5 s; ≤ 128 MiB",
+            "hosts that notice that it is gone; until 99 % of them are fresh; looks at which one that was back is not; memory of the switch",
+            "all; ≤ 5 s; ≤ 1 %; ≤ 128 MiB",
         ],
         120,
-        load::herd,
+        herd::herd,
     ),
     row(
         "L3",
         false,
         [
-            "one identity floods the switch with connections and messages beside 3 hosts with real daemons, 20 s",
+            "one host floods the switch with connections and bytes that mean nothing beside 3 hosts with real daemons, 20 s",
             "looks at which an honest host has no fresh view; p99 of its exchange over that before; its exchanges in a slot over those before",
             "≤ 1 %; ≤ 2; ≥ 0.9",
         ],

@@ -1,4 +1,4 @@
-//! L1 to L5: many hosts, all of them at once, a flood, many flows, a large topology.
+//! L1 and L3 to L5: many hosts, a flood, many flows, a large topology.
 
 use std::fmt::Write as _;
 use std::io::{Read, Write};
@@ -9,22 +9,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use sluice_schedule::{Bytes, Nanos, Rate};
-use sluice_wire::snapshot::{Counters, Snapshot};
+use sluice_schedule::{Nanos, Rate};
+use sluice_wire::snapshot::Counters;
 
-use crate::chaos::figure::{Figure, Unit, quantile, worst};
+use crate::chaos::figure::{Figure, Unit, worst};
 use crate::chaos::ground::{Ground, OF_MANY, Setting, Stage, Unrun, also, must_be_managed, silence_bound, sluice};
 use crate::chaos::inventory::rss_mib;
 use crate::chaos::rows::deciding::{between, shown, within};
 use crate::chaos::rows::partition::is_fresh;
 use crate::chaos::streams::{PORT, Streams, TOLD};
-use crate::experiment::capacity::queue;
 use crate::experiment::live::Live;
-use crate::fabric::{CgroupTree, FabricSpec, NetNs};
-use crate::run::{JobPlan, KillOnDrop, Placement, RunError, RunPlan, write};
+use crate::fabric::{CgroupTree, NetNs};
+use crate::run::{KillOnDrop, RunError, write};
 
 /// P-36, of a switch with a thousand hosts.
-const SWITCH_MIB: f64 = 128.0;
+pub(super) const SWITCH_MIB: f64 = 128.0;
 /// For most of thousands of flows to be managed.
 const MINUTE: Duration = Duration::from_secs(60);
 /// The first hosts of L3, which do as they should. The flood comes from the one after them.
@@ -75,80 +74,6 @@ pub fn many_hosts(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
         Figure::at_most("memory", number(&long, "rss_mib"), Unit::Mib, SWITCH_MIB),
     ];
     Ok(figures.into_iter().chain(grown).collect())
-}
-
-/// A ring over many hosts that sends little: what makes every host ask the switch.
-pub fn wide(hosts: usize, slot: Nanos) -> (RunPlan, Placement) {
-    let rate = Rate::mbps(200);
-    let job =
-        JobPlan { compute: vec![Nanos::from_millis(400)], ..JobPlan::ring("wide", hosts, Bytes(200_000), 1_000_000) };
-    let plan = RunPlan {
-        name: "wide".into(),
-        fabric: FabricSpec::star(hosts, rate, queue(rate)),
-        jobs: vec![job],
-        slot,
-        learned_routes: true,
-        ..RunPlan::default()
-    };
-    (plan, Placement { workers: (0..hosts).collect(), servers: Vec::new() })
-}
-
-/// What the daemons of so many hosts say of themselves; those that do not answer are left out.
-fn snapshots(live: &Live, hosts: usize) -> impl Iterator<Item = Snapshot> {
-    let of = move |host| serde_json::from_str::<Snapshot>(&live.daemons.get(host, "/api/v1/snapshot")?).ok();
-    (0..hosts).filter_map(of)
-}
-
-/// From one end of a switch to its next: one that is another process more than three times in a minute is not believed.
-const APART: Duration = Duration::from_secs(21);
-
-/// L2: the switch is killed and started again; everybody connects anew.
-/// Promises: P-16
-pub fn herd(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
-    let (hosts, times) = ground.core_sized((50, 5), (20, 1), (8, 1));
-    // Long, so that two processors carry fifty daemons.
-    let (plan, place) = wide(hosts, Nanos::from_millis(200));
-    let bench = ground.bench("herd")?;
-    let mut live = Live::start(&bench, &plan, &place, &sluice(), 1000)?;
-    let all = |live: &mut Live, part: f64| -> Result<Option<f64>, Unrun> {
-        let began = Instant::now();
-        while began.elapsed() < Duration::from_secs(60) {
-            if snapshots(live, hosts).filter(is_fresh).count() as f64 >= hosts as f64 * part {
-                return Ok(Some(began.elapsed().as_secs_f64()));
-            }
-            live.run_for(Duration::from_millis(100))?;
-        }
-        Ok(None)
-    };
-    all(&mut live, 1.0)?.ok_or_else(|| RunError::Plan("not all hosts hear the switch within a minute".into()))?;
-    let (mut took, mut rss, mut noticed) = (Vec::new(), 0.0_f64, hosts);
-    let mut began = Instant::now();
-    for time in 0..times {
-        if time > 0 {
-            live.run_for(APART.saturating_sub(began.elapsed()))?;
-        }
-        began = Instant::now();
-        live.daemons.kill_switch(0);
-        live.run_for(Duration::from_secs(4))?;
-        // Who still counts what it said before would be taken for one that has heard it again.
-        let without = snapshots(&live, hosts).filter(|seen| !seen.switches.is_empty() && !is_fresh(seen)).count();
-        noticed = noticed.min(without);
-        live.daemons.start_switch_again(&live.fabric, 0)?;
-        took.push(all(&mut live, 0.99)?.unwrap_or(f64::INFINITY));
-        rss = rss.max(rss_mib(live.daemons.switch_pid(0)).unwrap_or(f64::INFINITY));
-    }
-    let median = quantile(&mut took, 0.5);
-    Ok(vec![
-        Figure::exactly("hosts that notice that the switch is gone, fewest", noticed, hosts),
-        Figure::at_most(
-            format!("until 99 % of {hosts} hosts are fresh, most of {times}"),
-            quantile(&mut took, 1.0),
-            Unit::Seconds,
-            5.0,
-        )
-        .noted(format!("median {median:.1} s; asking all of them takes part of it")),
-        Figure::at_most("memory of the switch", rss, Unit::Mib, SWITCH_MIB),
-    ])
 }
 
 /// What became of a host's exchanges with its switch in some time.

@@ -1,15 +1,17 @@
 //! C5 and C8: a host and its switch do not hear each other, in several ways, and hear each other again.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddrV4;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use sluice_impairment::Dropper;
 use sluice_schedule::Rate;
-use sluice_wire::snapshot::{FlowState, Snapshot, View};
+use sluice_wire::snapshot::{Flow, FlowState, Snapshot, View};
 
 use crate::chaos::figure::{Figure, Unit, worst};
 use crate::chaos::ground::{Ground, Setting, Size, Stage, Unrun, also, ms, silence_bound};
 use crate::chaos::proxy::{Proxy, Way};
+use crate::chaos::streams::{PORT, Streams, TOLD};
 use crate::fabric::{Fabric, FabricError, NetNs};
 use crate::run::RunError;
 
@@ -23,8 +25,15 @@ const CUT: Duration = Duration::from_millis(3_000);
 /// A flow keeps this part of its order in the first two slots, and no slot's order is this many times another's.
 const KEPT: f64 = 0.9;
 const STEP: f64 = 2.0;
-/// Flows of the host that is cut off.
+/// Of every link.
+const RATE: Rate = Rate::mbps(200);
+/// Flows of the host that is cut off: two go to host 1, one to each other.
 const FLOWS: usize = 4;
+/// Connections from host 2 to host 1, of another job: only from the switch does host 0 know of them, ...
+const RIVALS: usize = 6;
+const MET: usize = 1;
+/// ... so that before anything is cut its flows to that host have at most this part of an equal share of its own link.
+const TAKEN: f64 = 0.75;
 
 /// How a host is cut off from its switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,25 +118,46 @@ pub(super) fn is_fresh(seen: &Snapshot) -> bool {
     !seen.switches.is_empty() && seen.switches.iter().all(|switch| switch.view == View::Fresh)
 }
 
+/// An order of one of host 0's flows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Order {
+    bps: f64,
+    /// An equal share of the path among all flows that the switch spoke of.
+    equal_bps: f64,
+}
+
 /// What host 0's daemon shows of itself.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Seen {
     /// When it was so, ns since 1970. It is asked more often than it shows something new.
     taken_ns: u64,
-    /// Orders of its flows together.
-    ordered_bps: u64,
+    /// By flow.
+    orders: BTreeMap<String, Order>,
     managed: usize,
     is_fresh: bool,
 }
 
 impl Seen {
-    fn of(snapshot: &Snapshot) -> Seen {
+    fn of(snapshot: &Snapshot, stage: &Stage) -> Seen {
+        let link = stage.plan.fabric.payload(RATE).0 as f64;
+        let met = stage.live.fabric.hosts[MET].address;
+        let order = |flow: &Flow| {
+            let to = flow.to.parse::<SocketAddrV4>().ok()?;
+            let meets = *to.ip() == met;
+            let flows = if meets { FLOWS / 2 + RIVALS } else { FLOWS };
+            Some((flow.id.clone(), Order { bps: flow.ordered_bps? as f64, equal_bps: link / flows as f64 }))
+        };
         Seen {
             taken_ns: snapshot.taken_unix_ns,
-            ordered_bps: snapshot.flows.iter().filter_map(|flow| flow.ordered_bps).sum(),
+            orders: snapshot.flows.iter().filter_map(order).collect(),
             managed: snapshot.flows_in(FlowState::Managed),
             is_fresh: is_fresh(snapshot),
         }
+    }
+
+    /// Of a flow without an order it is nothing.
+    fn order(&self, flow: &str) -> f64 {
+        self.orders.get(flow).map_or(0.0, |order| order.bps)
     }
 }
 
@@ -136,7 +166,7 @@ fn watch(stage: &mut Stage, time: Duration) -> Result<Vec<Seen>, RunError> {
     let began = Instant::now();
     let mut all: Vec<Seen> = Vec::new();
     while began.elapsed() < time {
-        let seen = stage.snapshot(0).map(|snapshot| Seen::of(&snapshot));
+        let seen = stage.snapshot(0).map(|snapshot| Seen::of(&snapshot, stage));
         all.extend(seen.filter(|seen| all.last().is_none_or(|last| last.taken_ns < seen.taken_ns)));
         stage.live.run_for(Duration::from_millis(30))?;
     }
@@ -148,20 +178,43 @@ fn unix_ns() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64
 }
 
-/// Least order in the first two slots after a cut, over what it was before; where nothing was shown in them, that of the first
-/// look after. NaN: there was none before or after.
-fn kept(before: &[Seen], after: &[Seen], cut_ns: u64) -> f64 {
-    let mean = before.iter().map(|seen| seen.ordered_bps as f64).sum::<f64>() / before.len() as f64;
-    let slots = after.iter().take_while(|seen| seen.taken_ns as f64 <= cut_ns as f64 + 2.0 * SLOT_MS * 1e6).count();
-    let least = worst(after.iter().take(slots.max(1)).map(|seen| seen.ordered_bps as f64), f64::min);
-    if mean > 0.0 { least / mean } else { f64::NAN }
+/// What a flow's order is on average.
+fn mean(seen: &[Seen], flow: &str) -> f64 {
+    seen.iter().map(|seen| seen.order(flow)).sum::<f64>() / seen.len() as f64
 }
 
-/// The most that an order is of the one before or after it. NaN: there are no two, or nothing is ordered any more.
+/// The largest order before a cut of a flow that meets others', over an equal share of host 0's own link. NaN: there is none.
+fn taken(before: &[Seen], own: f64) -> f64 {
+    let Some(last) = before.last() else { return f64::NAN };
+    let meets = last.orders.iter().filter(|(_, order)| order.equal_bps < own);
+    worst(meets.map(|(flow, _)| mean(before, flow) / own), f64::max)
+}
+
+/// Least order of a flow in the first two slots after a cut, over what it was before; where nothing was shown in them, that of
+/// the first look after. The flow that kept least. NaN: there was none before or after.
+fn kept(before: &[Seen], after: &[Seen], cut_ns: u64) -> f64 {
+    let slots = after.iter().take_while(|seen| seen.taken_ns as f64 <= cut_ns as f64 + 2.0 * SLOT_MS * 1e6).count();
+    let Some(last) = before.last() else { return f64::NAN };
+    let of = |flow: &String| {
+        let least = worst(after.iter().take(slots.max(1)).map(|seen| seen.order(flow)), f64::min);
+        let mean = mean(before, flow);
+        if mean > 0.0 { least / mean } else { f64::NAN }
+    };
+    worst(last.orders.keys().map(of), f64::min)
+}
+
+/// The most that a flow's order is of the one before or after it, a slot: between two looks that are several slots apart there
+/// may have been as many steps. Up to an equal share of the path it may go at once. NaN: there are no two looks, or nothing
+/// is ordered any more.
 fn largest_step(seen: &[Seen]) -> f64 {
     let step = |pair: &[Seen]| {
-        let [one, other] = [pair[0].ordered_bps as f64, pair[1].ordered_bps as f64];
-        (other / one).max(one / other)
+        let slots = (ms(pair[0].taken_ns, pair[1].taken_ns) / SLOT_MS).ceil().max(1.0);
+        let of = |(flow, one): (&String, &Order)| {
+            let other = pair[1].order(flow);
+            let up = if other > one.equal_bps { other / one.bps.max(one.equal_bps) } else { 0.0 };
+            up.max(one.bps / other).powf(1.0 / slots)
+        };
+        worst(pair[0].orders.iter().map(of), f64::max)
     };
     worst(seen.windows(2).map(step), f64::max)
 }
@@ -180,7 +233,7 @@ pub fn cut(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
         if left_out {
             continue;
         }
-        let setting = Setting::of("partition", FLOWS, Rate::mbps(200));
+        let setting = Setting { more: TOLD.into(), ..Setting::of("partition", FLOWS, RATE) };
         let (mut stage, proxy) = match cut {
             Cut::Late => relayed(ground, &setting).map(|(stage, proxy)| (stage, Some(proxy)))?,
             _ => (ground.stage(&setting)?, None),
@@ -188,6 +241,12 @@ pub fn cut(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
         if stage.until(0, Duration::from_secs(10), is_fresh)?.is_none() {
             return Err(RunError::Plan("the switch is not heard before anything is cut".into()).into());
         }
+        let (from, to) = (&stage.live.fabric.hosts[2].ns, &stage.live.fabric.hosts[MET]);
+        let rivals = Streams::open(from, &to.ns, to.address, PORT, RIVALS)?;
+        if stage.until(2, Duration::from_secs(20), |seen| seen.flows_in(FlowState::Managed) >= RIVALS)?.is_none() {
+            return Err(RunError::Plan("the flows of h2 are not managed before anything is cut".into()).into());
+        }
+        stage.live.run_for(Duration::from_secs(1))?;
         let before = watch(&mut stage, Duration::from_millis(600))?;
         let at = Stage::now();
         let held = match cut {
@@ -217,9 +276,16 @@ pub fn cut(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
         let name = cut.name();
         // What the daemon shows first may be from before the cut: a step from it counts, and nothing else of it.
         let after = &during[during.iter().take_while(|seen| seen.taken_ns <= cut_ns).count()..];
+        let own = stage.plan.fabric.payload(RATE).0 as f64 / FLOWS as f64;
+        figures.push(Figure::at_most(
+            format!("{name}: order of a flow that meets another host's, before, over an equal share of its own link"),
+            taken(&before, own),
+            Unit::Ratio,
+            TAKEN,
+        ));
         figures.push(
             Figure::at_least(
-                format!("{name}: order kept in the first two slots, or at the first look after them"),
+                format!("{name}: order that each flow kept in the first two slots, or at the first look after them"),
                 kept(&before, after, cut_ns),
                 Unit::Ratio,
                 KEPT,
@@ -230,7 +296,7 @@ pub fn cut(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
             }),
         );
         figures.push(Figure::at_most(
-            format!("{name}: largest step of the order"),
+            format!("{name}: largest step of a flow's order, a slot"),
             largest_step(&during),
             Unit::Ratio,
             STEP,
@@ -257,6 +323,7 @@ pub fn cut(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
             Unit::Ms,
             2.0 * SLOT_MS + RECONNECT_MS,
         ));
+        drop(rivals);
         let rate = stage.live.rate(0, at, healed) / stage.live.rate(0, at.saturating_sub(500_000_000), at).max(1e-9);
         figures.push(Figure::shown(format!("{name}: rate while cut, over before"), rate, Unit::Ratio));
     }
@@ -327,8 +394,13 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
+    /// Looks at one flow, (ms, Mbit/s), whose equal share is 50.
     fn orders(all: &[(u64, u64)]) -> Vec<Seen> {
-        let seen = |(t, bps): &(u64, u64)| Seen { taken_ns: t * MS, ordered_bps: *bps, ..Seen::default() };
+        let seen = |(t, mbps): &(u64, u64)| Seen {
+            taken_ns: t * MS,
+            orders: BTreeMap::from([("f".to_owned(), Order { bps: *mbps as f64, equal_bps: 50.0 })]),
+            ..Seen::default()
+        };
         all.iter().map(seen).collect()
     }
 
@@ -344,11 +416,30 @@ mod tests {
     }
 
     #[test]
-    fn a_step_counts_in_both_directions_and_no_step_is_none() {
-        assert!((largest_step(&orders(&[(0, 100), (60, 80), (120, 200)])) - 2.5).abs() < 1e-9);
-        assert!((largest_step(&orders(&[(0, 100), (60, 25)])) - 4.0).abs() < 1e-9);
-        assert!(largest_step(&orders(&[(0, 100)])).is_nan() && largest_step(&[]).is_nan());
-        assert!(largest_step(&orders(&[(0, 0), (60, 0)])).is_nan(), "nothing is ordered");
-        assert!(largest_step(&orders(&[(0, 100), (60, 0)])).is_infinite());
+    fn the_flow_that_kept_least_counts_and_one_without_an_order_kept_nothing() {
+        let two = |mbps: [f64; 2]| Seen {
+            taken_ns: 1_010 * MS,
+            orders: ["f", "g"]
+                .map(String::from)
+                .into_iter()
+                .zip(mbps.map(|bps| Order { bps, equal_bps: 50.0 }))
+                .collect(),
+            ..Seen::default()
+        };
+        assert!((kept(&[two([60.0, 40.0])], &[two([60.0, 30.0])], 1_000 * MS) - 0.75).abs() < 1e-9);
+        assert!(kept(&[two([60.0, 40.0])], &orders(&[(1_010, 60)]), 1_000 * MS).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_step_counts_in_both_directions_by_the_slot_and_no_step_is_none() {
+        let step = |all: &[(u64, u64)]| largest_step(&orders(all));
+        assert!((step(&[(0, 100), (60, 80), (120, 200)]) - 2.5).abs() < 1e-9);
+        assert!((step(&[(0, 100), (60, 25)]) - 4.0).abs() < 1e-9);
+        assert!((step(&[(0, 100), (110, 25)]) - 2.0).abs() < 1e-9, "two slots apart");
+        assert!((step(&[(0, 10), (60, 50)]) - 0.2).abs() < 1e-9, "up to an equal share at once");
+        assert!((step(&[(0, 10), (60, 125)]) - 2.5).abs() < 1e-9, "and no further than twice that");
+        assert!(step(&[(0, 100)]).is_nan() && step(&[]).is_nan());
+        assert!(step(&[(0, 0), (60, 0)]).is_nan(), "nothing is ordered");
+        assert!(step(&[(0, 100), (60, 0)]).is_infinite());
     }
 }

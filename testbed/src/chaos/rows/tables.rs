@@ -328,12 +328,15 @@ pub fn foreign(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
     // What somebody else has taken over is no flow of its any more, and not on its list.
     let given_back = streams.sockets.len().saturating_sub(seen.flows_in(FlowState::Managed));
     let told = seen.conditions.iter().any(|condition| condition.code == ConditionCode::ForeignChange);
-    let before = streams.acked();
+    let (before, began) = (streams.acked(), Instant::now());
     std::thread::sleep(Duration::from_secs(1));
-    let moved = streams.acked().iter().zip(&before).filter(|(after, before)| after > before).count();
+    let (after, passed) = (streams.acked(), began.elapsed().as_secs_f64());
+    let moved = after.iter().zip(&before).filter(|(after, before)| after > before).count();
+    let beneath = after[1].saturating_sub(before[1]) as f64 / passed / CEILING as f64;
     Ok(vec![
         Figure::exactly(format!("times that a setting of the application's was undone, of {turns} turns"), fights, 0),
-        Figure::at_least("flows that the daemon let go of", given_back as f64, Unit::Count, 1.0),
+        Figure::exactly("flows that the daemon let go of: the one whose congestion control is another", given_back, 1),
+        Figure::at_most("rate of the one with a ceiling of its own, over that", beneath, Unit::Ratio, 1.05),
         Figure::holds("condition foreign-change holds", told),
         Figure::exactly("flows that moved afterwards", moved, 4),
         Figure::exactly(

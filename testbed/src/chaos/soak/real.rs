@@ -73,19 +73,16 @@ impl Readings {
         let lived: Vec<&Series> = self.series.iter().enumerate().filter(|(at, _)| whole(*at)).map(|(_, s)| s).collect();
         let steepest = lived.iter().max_by(|a, b| a.memory().at_least().total_cmp(&b.memory().at_least()));
         let mut figures = Vec::new();
-        if let Some(steepest) = steepest {
+        // Of none nothing is known, which is beyond the bar.
+        let least = steepest.map_or(f64::NAN, |steepest| steepest.memory().at_least());
+        let noted = steepest.map(|steepest| {
             let slope = steepest.memory();
-            figures.push(
-                Figure::at_most("memory, steepest of all: grows at least", slope.at_least(), Unit::MibPerHour, SLOPE)
-                    .noted(format!(
-                        "{}: {:.2} ± {:.2} MiB/h; {} processes",
-                        steepest.name,
-                        slope.per_hour,
-                        slope.error,
-                        lived.len()
-                    )),
-            );
-        }
+            format!("{}: {:.2} ± {:.2} MiB/h; {} processes", steepest.name, slope.per_hour, slope.error, lived.len())
+        });
+        figures.push(
+            Figure::at_most("memory, steepest of all: grows at least", least, Unit::MibPerHour, SLOPE)
+                .noted(noted.unwrap_or_default()),
+        );
         let most = |of: fn(&Reading) -> usize| {
             let widest =
                 lived.iter().map(|series| series.range(of)).map(|(least, most)| most.saturating_sub(least.min(most)));
@@ -114,6 +111,12 @@ fn smaller(before: &Counters, after: &Counters) -> usize {
     };
     let (before, after): (BTreeMap<String, u64>, BTreeMap<String, u64>) = (numbers(before), numbers(after));
     before.iter().filter(|(name, before)| after.get(*name).is_some_and(|after| after < before)).count()
+}
+
+/// What was seen of a part that somebody stopped is kept, and is no pass.
+fn unfinished(ground: &Ground<'_>) -> String {
+    let stopped = ground.bench.stop.load(Ordering::Relaxed);
+    if stopped { RunError::Interrupted.to_string() } else { String::new() }
 }
 
 /// Many daemons; faults hit the first few hosts and the switch, and the others live all along.
@@ -151,7 +154,7 @@ pub(super) fn daemons(ground: &Ground<'_>, hosts: usize) -> Result<Shown, Unrun>
     figures.push(Figure::shown("time", ran, Unit::Seconds));
     let answering = (0..hosts).filter(|host| stage.snapshot(*host).is_some()).count();
     figures.push(Figure::exactly("daemons that answer at the end", answering, hosts));
-    Ok(Shown { part: Part::Daemons, figures, series: readings.series, why: String::new() })
+    Ok(Shown { part: Part::Daemons, figures, series: readings.series, why: unfinished(ground) })
 }
 
 /// One daemon with as many flows as its table has rows for.
@@ -198,7 +201,7 @@ pub(super) fn flows(ground: &Ground<'_>, flows: usize) -> Result<Shown, Unrun> {
     figures.push(Figure::at_most("rows more than at first", after.0.saturating_sub(before.0) as f64, Unit::Count, 0.0));
     figures.push(Figure::shown("orders that ran out", (after.1 - before.1) as f64, Unit::Count));
     figures.push(Figure::shown("time", readings.began.elapsed().as_secs_f64(), Unit::Seconds));
-    Ok(Shown { part: Part::Flows, figures, series: readings.series, why: String::new() })
+    Ok(Shown { part: Part::Flows, figures, series: readings.series, why: unfinished(ground) })
 }
 
 #[cfg(test)]
