@@ -2,10 +2,12 @@
 
 mod common;
 mod dead_man;
+mod draws;
 mod ends;
 mod follows;
 mod guards;
 mod holder;
+mod hook;
 mod loss;
 mod policy;
 mod prebuilt;

@@ -13,6 +13,7 @@ use sluice_schedule::path::{Signs, Surplus};
 use sluice_schedule::{Nanos, Rate};
 
 use crate::common;
+use crate::draws::Draws;
 
 /// Runs the header's function on one look per line: `order link now rtt queue lost app_limited yields`. A line of zeros begins anew.
 const HARNESS: &str = r#"
@@ -37,18 +38,6 @@ int main(void)
 	return 0;
 }
 "#;
-
-/// Numbers that look random and are the same in every run.
-struct Draws(u64);
-
-impl Draws {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ mixed >> 31) % limit
-    }
-}
 
 /// One look of a trace.
 struct Look {
