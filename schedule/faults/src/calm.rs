@@ -296,6 +296,15 @@ impl World {
                 self.report.windows += 1;
                 let least = self.report.least_part.entry(format!("{:?}", self.options.policy)).or_insert(f64::INFINITY);
                 *least = least.min(part);
+                if window >= Nanos::from_millis(30_000).max(job.longest.max(present).times(20)) {
+                    self.report.long_windows += 1;
+                    let least = self
+                        .report
+                        .least_long_part
+                        .entry(format!("{:?}", self.options.policy))
+                        .or_insert(f64::INFINITY);
+                    *least = least.min(part);
+                }
                 // Half, less the reserve of 5 % that is left free.
                 if part < 0.5 * 0.95 && self.options.policy == PolicyName::Fair && self.options.lasting.is_none() {
                     return self.blame(5, format!("job {n} got {part:.2} of its max-min share"));

@@ -46,6 +46,10 @@ pub struct Report {
     pub windows: u64,
     /// Least part of its max-min share that an honest job got, by policy.
     pub least_part: BTreeMap<String, f64>,
+    /// Those of them that took 30 s and twenty rounds or more.
+    pub long_windows: u64,
+    /// Least part of its max-min share that an honest job got in one of these, by policy.
+    pub least_long_part: BTreeMap<String, f64>,
     /// Announcements of a host in a slot in which nothing moved, at most.
     pub most_said_at_rest: u64,
     /// Cores that were healed, and those whose job had finished a round twenty slots later.
@@ -72,6 +76,8 @@ impl Default for Report {
             promised: BTreeMap::new(),
             windows: 0,
             least_part: BTreeMap::new(),
+            long_windows: 0,
+            least_long_part: BTreeMap::new(),
             most_said_at_rest: 0,
             cores: 0,
             cores_in_time: 0,
@@ -98,9 +104,13 @@ impl Report {
         self.cores_in_time += other.cores_in_time;
         self.virtual_time = self.virtual_time.plus(other.virtual_time);
         self.seen.add(&other.seen);
-        for (policy, part) in &other.least_part {
-            let least = self.least_part.entry(policy.clone()).or_insert(f64::INFINITY);
-            *least = least.min(*part);
+        self.long_windows += other.long_windows;
+        let both = [(&mut self.least_part, &other.least_part), (&mut self.least_long_part, &other.least_long_part)];
+        for (sum, more) in both {
+            for (policy, part) in more {
+                let least = sum.entry(policy.clone()).or_insert(f64::INFINITY);
+                *least = least.min(*part);
+            }
         }
         for (kind, more) in &other.promised {
             let sum = self.promised.entry(kind.clone()).or_default();

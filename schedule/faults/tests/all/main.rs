@@ -3,3 +3,4 @@
 mod mutants;
 mod regress;
 mod seeds;
+mod shares;
