@@ -10,13 +10,13 @@ use sluice_wire::pb::switch_server::{Switch, SwitchServer};
 use sluice_wire::refusal::RefusalId;
 use sluice_wire::session::read_announcements;
 use sluice_wire::snapshot::Label;
+use sluice_wire::speakers::Source;
 use sluice_wire::{convert, hello, limits, pb};
 use tonic::{Code, Request, Response, Status, Streaming};
 
 use crate::metrics::Metrics;
 use crate::quiet::Quiet;
 use crate::sessions::{self, Answers, News, Queue};
-use crate::speakers::Source;
 use crate::tables::{Tables, Transport};
 
 /// The service; clones share the tables.

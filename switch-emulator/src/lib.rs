@@ -24,7 +24,6 @@ mod routes;
 pub mod server;
 mod sessions;
 mod shown;
-mod speakers;
 mod tables;
 mod time;
 mod udp;

@@ -14,6 +14,7 @@ use sluice_schedule::{Announcement, BootId, Feedback, HolderId, HostId, LinkId, 
 use sluice_wire::accept::Peer;
 use sluice_wire::hello::{Grid, Hello, HolderInfo, Welcome};
 use sluice_wire::refusal::RefusalId;
+use sluice_wire::speakers::{Source, Speaker, Speakers};
 use tokio::sync::Notify;
 use tonic::{Code, Status};
 
@@ -21,7 +22,6 @@ use crate::background::PortLoad;
 use crate::config::{Config, PortConfig};
 use crate::routes::Questions;
 use crate::sessions::{Queue, Sessions};
-use crate::speakers::{Source, Speaker, Speakers};
 use crate::time;
 pub use overview::{Counts, Hellos, Overview, Report, Shown};
 

@@ -14,13 +14,13 @@ use nix::sys::socket::{setsockopt, sockopt};
 use sluice_schedule::units::mixed;
 use sluice_schedule::{Announcement, BootId, FlowId, FlowPromise, HostId, JobId, LinkId, Nanos, Rate, Refusal, Slot};
 use sluice_wire::accept::allowed;
+use sluice_wire::speakers::Speaker;
 use sluice_wire::udp::{DUPLICATE, GUARD, Kind, LANES, LENGTH, Packet};
 use tokio::net::UdpSocket;
 
 use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::path::{Hop, Paths};
-use crate::speakers::Speaker;
 use crate::tables::{State, Tables, Transport};
 
 /// Packets of one address in a second.

@@ -20,6 +20,7 @@
 //! | [`refusal`] | why one end refuses the other: the ids by which programs decide |
 //! | [`session`] | typed clients of both services |
 //! | [`snapshot`] | the one model behind status, top, JSON, metrics and the API |
+//! | [`speakers`] | who speaks in whose name to a holder of tables, and who is shut out |
 //! | [`udp`] | the UDP format, version 1 |
 
 #![forbid(unsafe_code)]
@@ -40,6 +41,7 @@ pub mod record;
 pub mod refusal;
 pub mod session;
 pub mod snapshot;
+pub mod speakers;
 pub mod text;
 pub mod timeline;
 pub mod udp;

@@ -9,14 +9,13 @@ use sluice_schedule::HostId;
 use sluice_wire::accept::{self, Gate, Peer as Whence, Places};
 use sluice_wire::pb;
 use sluice_wire::pb::peer_server::{Peer, PeerServer};
-use sluice_wire::refusal::RefusalId;
 use sluice_wire::session::{PeerNews, PeerReceiver, PeerSender, peer_outbox};
-use sluice_wire::snapshot::Label;
+use sluice_wire::speakers::{Source, Speaker};
 use sluice_wire::{hello, limits};
 use tokio::net::TcpListener;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};
-use tonic::{Code, Request, Response, Status, Streaming};
+use tonic::{Request, Response, Status, Streaming};
 
 use super::Identity;
 use crate::clock::monotonic;
@@ -62,24 +61,18 @@ impl Service {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Is it the host that it says it is: by its certificate, or else not from an address of another?
-    fn may_speak(&self, whence: &Whence, theirs: &hello::Hello) -> Result<(), Status> {
+    /// Is it the host that it says it is: by its certificate, or else as far as its address and whose the name is tell?
+    fn may_speak(&self, whence: &Whence, theirs: &hello::Hello) -> Result<Speaker, Status> {
         whence.speaks_for(&self.identity.grid.cluster, &theirs.name)?;
-        let other = self.table().host_at(whence.ip()).filter(|host| whence.proven.is_none() && *host != theirs.host);
-        let name = Label::new(&theirs.name);
-        let text = || {
-            format!(
-                "identity-not-host: {} is an address of another host in the topology and speaks as {name}; each host speaks for itself. Set node.name, or mend the topology",
-                whence.ip()
-            )
-        };
-        other.map_or(Ok(()), |_| Err(RefusalId::IdentityNotHost.status(Code::PermissionDenied, text())))
+        let speaker = Speaker { source: Source::of(whence), host: theirs.host };
+        self.table().greet(monotonic(), &theirs.name, speaker)?;
+        Ok(speaker)
     }
 
-    async fn listen(self, (host, number): (HostId, u64), mut receiver: PeerReceiver, sender: PeerSender) {
+    async fn listen(self, (speaker, number): (Speaker, u64), mut receiver: PeerReceiver, sender: PeerSender) {
         loop {
             match receiver.next().await {
-                Ok(Some(news)) => self.take(host, news, &sender),
+                Ok(Some(news)) => self.take(speaker, news, &sender),
                 Ok(None) => break,
                 Err(error) => {
                     tracing::debug!(event = "peer-left", "{error}");
@@ -87,19 +80,19 @@ impl Service {
                 }
             }
         }
-        self.table().left(host, number);
+        self.table().left(speaker.host, number);
         sender.close();
     }
 
-    fn take(&self, host: HostId, news: PeerNews, sender: &PeerSender) {
+    fn take(&self, speaker: Speaker, news: PeerNews, sender: &PeerSender) {
         let own = HostId::of(&self.identity.name).holder();
         for (holder, announcement) in news.announcements {
             // A host speaks for itself only, and only of the table that is here.
-            if holder != own || announcement.host != host {
+            if holder != own || announcement.host != speaker.host {
                 continue;
             }
             let slot = self.identity.slot(self.identity.wall.now());
-            if let Some(feedback) = self.table().announce(slot, monotonic(), &announcement) {
+            if let Some(feedback) = self.table().announce(slot, monotonic(), speaker.source, &announcement) {
                 sender.feedback(own, feedback);
             }
         }
@@ -119,13 +112,13 @@ impl Peer for Service {
         let theirs: hello::Hello = receiver.hello().await?;
         let slot = self.identity.slot(self.identity.wall.now());
         theirs.check(&self.identity.grid, slot)?;
-        self.may_speak(&whence, &theirs).inspect_err(|_| {
+        let speaker = self.may_speak(&whence, &theirs).inspect_err(|_| {
             let why = "identity-not-host: somebody speaks in the name of another host";
             self.identity.refusals.add(Reason::Other, &whence.ip(), why);
         })?;
         let (sender, drain) = peer_outbox(&self.identity.hello());
-        let number = self.table().joined(theirs.host, sender.clone());
-        tokio::spawn(self.clone().listen((theirs.host, number), receiver, sender));
+        let number = self.table().joined(speaker, sender.clone());
+        tokio::spawn(self.clone().listen((speaker, number), receiver, sender));
         Ok(Response::new(Box::pin(drain.map(Ok))))
     }
 }

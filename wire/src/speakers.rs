@@ -8,13 +8,14 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use sluice_formats::label::Label;
 use sluice_schedule::offenders::Offenders;
 use sluice_schedule::{HostId, Nanos};
-use sluice_wire::accept::Peer;
-use sluice_wire::attach::Places;
-use sluice_wire::refusal::RefusalId;
-use sluice_wire::snapshot::Label;
 use tonic::{Code, Status};
+
+use crate::accept::Peer;
+use crate::attach::Places;
+use crate::refusal::RefusalId;
 
 /// A name is in use for so long after it was last heard from.
 const IN_USE: Nanos = Nanos::from_millis(5_000);
@@ -55,7 +56,9 @@ impl std::fmt::Display for Source {
 /// Whom a ban hits: what comes from there in this name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Speaker {
+    /// Where it really is.
     pub source: Source,
+    /// The name that it speaks in.
     pub host: HostId,
 }
 
@@ -88,9 +91,15 @@ pub enum Impostor {
 }
 
 impl Speakers {
+    /// Of hosts whose addresses stand there; `None`: no address is anybody's.
     pub fn new(places: Option<Arc<Places>>) -> Speakers {
         let offenders = Offenders::new(MAX_KEPT);
         Speakers { places, offenders, names: HashMap::new(), impostors: 0, bans: 0 }
+    }
+
+    /// The addresses of hosts stand there from now on.
+    pub fn place(&mut self, places: Option<Arc<Places>>) {
+        self.places = places;
     }
 
     /// May this speaker speak in this name at `now`? If it may, the name is its own for a while.
