@@ -7,6 +7,7 @@ mod follows;
 mod gaps;
 mod properties;
 mod silence;
+mod strangers;
 mod surplus;
 mod terms;
 mod waits;

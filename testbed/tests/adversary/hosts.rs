@@ -181,7 +181,8 @@ fn nobody_withdraws_or_overwrites_what_another_promised() {
     });
 }
 
-/// statuses of jobs in another host's name, or of a job that it has no part in.
+/// statuses of jobs in another host's name, also of a job that the host has no part in. What it says of itself counts;
+/// what that costs a job is in `schedule/src/host/tests/strangers.rs`.
 #[test]
 fn nobody_speaks_of_another_hosts_progress() {
     let Some(_turn) = turn() else { return };
@@ -199,6 +200,7 @@ fn nobody_speaks_of_another_hosts_progress() {
             offer,
             ..JobStatus::default()
         };
+        let elsewhere = |status: JobStatus| JobStatus { job: JobId::of("elsewhere"), ..status };
         // The third has a part in the job, and hears of all that have.
         let mut third = Speaker::new(&switch, "h2").await;
         let with = |mut announcement: Announcement, jobs: Vec<JobStatus>| {
@@ -210,15 +212,18 @@ fn nobody_speaks_of_another_hosts_progress() {
         victim.hear(|f| f.seq == 1).await;
         // Nothing on the way, of the victim's word: what the origin says here beats what others relay.
         let said = rogue.says(Rate::ZERO, 1);
-        rogue.announce(with(said, vec![status("h1", 1, Rate::ZERO), status("h0", 99, Rate::ZERO)]));
+        let relayed = elsewhere(status("h9", 1, Rate::ZERO));
+        rogue.announce(with(said, vec![status("h1", 1, Rate::ZERO), status("h0", 99, Rate::ZERO), relayed]));
         rogue.hear(|f| f.seq == 1).await;
         let said = third.says(Rate::ZERO, 1);
         let seq = said.seq;
-        third.announce(with(said, vec![status("h2", 1, Rate::mbps(100))]));
+        let own = status("h2", 1, Rate::mbps(100));
+        third.announce(with(said, vec![own.clone(), elsewhere(own)]));
         let heard = third.hear(|f| f.seq >= seq && !f.jobs.is_empty()).await;
         let of_victim: Vec<_> = heard.jobs.iter().filter(|told| told.origin == HostId::of("h0")).collect();
         assert!(of_victim.iter().all(|told| told.offer == Rate::mbps(100) && told.seq == 1), "{of_victim:?}");
         assert!(!of_victim.is_empty(), "{heard:?}");
+        assert!(heard.jobs.iter().all(|told| told.job == JobId::of("job")), "{heard:?}");
     });
 }
 
