@@ -90,9 +90,15 @@ words! {
         Env = "env",
     }
     /// Who may read the page and `/api`.
+    #[derive(Default)]
     Details {
+        /// Everybody on this machine.
+        #[default]
         Loopback = "loopback",
+        /// Everybody who can connect.
         All = "all",
+        /// Whoever may give commands.
+        Operators = "operators",
     }
     MetricJobs {
         Off = "off",

@@ -114,7 +114,7 @@ settings! {
     }
     [http: Http] {
         listen: Vec<SocketAddr> = vec![(Ipv4Addr::LOCALHOST, 9605).into()], "addresses", Rule::Addresses(4), true, "HTTP for status and metrics; [] = off.";
-        details: Details = Details::Loopback, "", Rule::Words(Details::WORDS), false, "Who may read the page and /api.";
+        details: Details = Details::Loopback, "", Rule::Words(Details::WORDS), false, "Who may read the page and /api: everybody on this machine, everybody who can connect, or only who may give commands.";
     }
     [metrics: Metrics] {
         jobs: MetricJobs = MetricJobs::Id, "", Rule::Words(MetricJobs::WORDS), false, "Label job_id or none.";

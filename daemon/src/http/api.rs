@@ -135,14 +135,13 @@ async fn host_checked(State(app): State<App>, request: Request, next: Next) -> R
 }
 
 async fn details_allowed(State(app): State<App>, request: Request, next: Next) -> Response {
+    let rules = app.rules();
     match request.extensions().get::<Caller>() {
-        Some(&caller) if app.rules().may_read_details(caller) => next.run(request).await,
-        _ => refuse(
-            StatusCode::FORBIDDEN,
-            "not-permitted",
-            "details are answered on loopback and on the Unix socket only",
-            "set http.details = \"all\" to open them",
-        ),
+        Some(&caller) if rules.may_read_details(caller) => next.run(request).await,
+        _ => {
+            let (message, help) = rules.refused_details();
+            refuse(StatusCode::FORBIDDEN, "not-permitted", message, &help)
+        }
     }
 }
 
@@ -152,9 +151,7 @@ async fn commands_allowed(State(app): State<App>, request: Request, next: Next) 
         Some(&caller) if app.rules().may_command(caller) => next.run(request).await,
         caller => {
             super::noted::refused(caller.copied(), request.uri().path());
-            let rules = app.rules();
-            let group = rules.control_group.as_deref().unwrap_or("sluice");
-            let help = format!("run it as root, or join the group `{group}` (control.group)");
+            let help = app.rules().how_to_command();
             refuse(StatusCode::FORBIDDEN, "not-permitted", "this user may not give commands", &help)
         }
     }

@@ -22,8 +22,8 @@ pub enum Caller {
 
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
-    /// True: the API answers everybody who can connect; false: loopback and the Unix socket only.
-    pub details_for_all: bool,
+    /// Whom the API answers.
+    pub details: Details,
     /// Host names that may stand in the `Host` header beside loopback names.
     pub hosts: Vec<String>,
     /// Members may give commands.
@@ -38,19 +38,37 @@ impl Rules {
         let mut hosts = vec![config.node.name.clone()];
         hosts.extend(config.http.listen.iter().map(|address| address.ip().to_string()));
         Rules {
-            details_for_all: config.http.details == Details::All,
+            details: config.http.details,
             hosts,
             control_group: Some(config.control.group.clone()).filter(|group| !group.is_empty()),
             own_uid: nix::unistd::geteuid().as_raw(),
         }
     }
 
-    /// May this caller read the API and the page?
+    /// May this caller read the API and the page? Where operators may, it asks who is one.
     pub fn may_read_details(&self, caller: Caller) -> bool {
-        match caller {
-            Caller::Unix { .. } => true,
-            Caller::Tcp(from) => self.details_for_all || loopback(from.ip()),
+        match (self.details, caller) {
+            (Details::Operators, _) => self.may_command(caller),
+            (Details::All, _) | (Details::Loopback, Caller::Unix { .. }) => true,
+            (Details::Loopback, Caller::Tcp(from)) => loopback(from.ip()),
         }
+    }
+
+    /// Whom details are for, and what somebody else can do.
+    pub fn refused_details(&self) -> (&'static str, String) {
+        match self.details {
+            Details::Operators => ("details are answered to operators only, on the Unix socket", self.how_to_command()),
+            Details::Loopback | Details::All => {
+                let help = "set http.details = \"all\" to open them";
+                ("details are answered on loopback and on the Unix socket only", help.into())
+            }
+        }
+    }
+
+    /// What somebody can do who may give no commands.
+    pub fn how_to_command(&self) -> String {
+        let group = self.control_group.as_deref().unwrap_or("sluice");
+        format!("run it as root, or join the group `{group}` (control.group)")
     }
 
     /// May this caller give commands? Asks the system who is in the group, which may take a while.
@@ -117,10 +135,13 @@ mod tests {
         let far = Caller::Tcp(SocketAddr::from(([10, 0, 0, 1], 5)));
         assert!(rules.may_read_details(near) && !rules.may_command(near));
         assert!(!rules.may_read_details(far));
-        assert!(Rules { details_for_all: true, ..rules.clone() }.may_read_details(far));
+        assert!(Rules { details: Details::All, ..rules.clone() }.may_read_details(far));
         let user = |uid| Caller::Unix { uid, gid: uid, pid: Some(7) };
         assert!(rules.may_command(user(0)));
         assert!(rules.may_command(user(990)));
-        assert!(!rules.may_command(user(1000)));
+        assert!(!rules.may_command(user(1000)) && rules.may_read_details(user(1000)));
+        let closed = Rules { details: Details::Operators, ..rules };
+        assert!(closed.may_read_details(user(0)) && closed.may_read_details(user(990)));
+        assert!(!closed.may_read_details(user(1000)) && !closed.may_read_details(near));
     }
 }

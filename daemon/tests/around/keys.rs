@@ -173,13 +173,17 @@ fn what_the_kernel_has_of_two_settings_is_changed_while_it_enforces_unless_the_k
 fn who_may_read_details_changes_with_a_reload() {
     alone(|| {
         let (dir, far) = (tempfile::tempdir().expect("a directory"), SocketAddr::from((OWN, 9605)));
+        let near = SocketAddr::from((Ipv4Addr::LOCALHOST, 9605));
         let listen = "[http]\nlisten = [\"0.0.0.0:9605\"]\n";
         more(dir.path(), listen);
         let mut running = start(dir.path());
-        for (key, expected) in [("details = \"all\"\n", 200), ("details = \"loopback\"\n", 403)] {
-            more(dir.path(), &format!("{listen}{key}"));
+        for (word, codes) in [("all", [200; 2]), ("loopback", [403, 200]), ("operators", [403; 2])] {
+            more(dir.path(), &format!("{listen}details = \"{word}\"\n"));
             reload(&running);
-            assert_eq!(status(far, "/api/v1/snapshot"), expected, "{key:?}");
+            assert_eq!([far, near].map(|at| status(at, "/api/v1/snapshot")), codes, "{word}");
+            // The daemon's own user on the Unix socket reads them, and everybody the metrics.
+            snapshot(&running);
+            assert_eq!(status(near, "/metrics"), 200, "{word}");
         }
         running.end();
     });

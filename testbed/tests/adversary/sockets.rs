@@ -38,6 +38,25 @@ fn a_user_who_is_no_operator_changes_nothing_and_is_noted() {
     assert_eq!(post(&socket, "/api/v1/mode", r#"{"mode":"bypass"}"#), 200, "an operator may");
 }
 
+/// A-27: what others' jobs do, asked for by a user where that is for operators.
+#[test]
+fn where_details_are_for_operators_another_user_reads_none() {
+    let Some(_turn) = turn() else { return };
+    let daemon = Daemon::start("[http]\nlisten = []\ndetails = \"operators\"");
+    let socket = daemon.socket();
+    let ask_for = |route: &str| {
+        let stream = UnixStream::connect(&socket).expect("everybody may connect");
+        stream.set_read_timeout(Some(PATIENCE)).expect("set");
+        let request = format!("GET {route} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        ask(stream, &request).map_or(0, |(status, _)| usize::from(status))
+    };
+    for of in ["snapshot", "host", "jobs", "flows", "schedule", "explain/1", "timeline", "flight", "stream"] {
+        assert_eq!(once(Who::attacker(), || ask_for(&format!("/api/v1/{of}"))), 403, "{of}");
+    }
+    assert_eq!(once(Who::attacker(), || ask_for("/livez")), 200, "it is only told what is for everybody");
+    assert_eq!(ask_for("/api/v1/snapshot"), 200, "an operator reads them");
+}
+
 /// A-8: connections that are held, and say nothing, or too little.
 #[test]
 fn held_connections_shut_nobody_out() {
