@@ -86,7 +86,8 @@ fn carry_out(arguments: &Arguments) -> anyhow::Result<Told> {
         What::Adversary(settings) => {
             let result = adversary::adversary(&bench, settings)?;
             eprint!("{}", result.table());
-            serde_json::to_value(result)?
+            let code = if result.pass { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+            return Ok((Some(serde_json::to_value(result)?), code));
         }
         What::Cost(settings) => serde_json::to_value(cost::cost(&bench, settings)?)?,
         What::Forest(settings) => {

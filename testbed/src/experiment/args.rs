@@ -34,7 +34,7 @@ pub enum What {
     Beside(beside::Settings),
     /// Connections of another user on a link that no job uses, on a host with a job: with daemons against without, by turns.
     Others(others::Settings),
-    /// A job beside a rogue host, as itself, as another and as nobody, by turns with and without it.
+    /// A job beside a rogue host, as itself, as another and as nobody, by turns with and without it, all with TLS.
     Adversary(adversary::Settings),
     /// CPU and memory of one daemon.
     Cost(cost::Settings),

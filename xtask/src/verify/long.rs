@@ -37,7 +37,7 @@ enum How {
     Nightly(&'static [&'static str]),
 }
 
-pub(super) const LONG: [Long; 14] = [
+pub(super) const LONG: [Long; 15] = [
     Long {
         name: "seeds",
         what: "T-S: the brains under faults, with further seeds",
@@ -95,6 +95,13 @@ pub(super) const LONG: [Long; 14] = [
         bar: "every row holds",
         seed: None,
         how: How::Commands(&["sluice-experiment chaos B1 B2 --cells all"]),
+    },
+    Long {
+        name: "adversary",
+        what: "T-A: a job alone and beside a host that lies as itself, as another, as nobody, with TLS; ten minutes",
+        bar: "others keep 97 to 103 %, every attack is counted and named",
+        seed: None,
+        how: How::Commands(&["sluice-experiment adversary --turns 5 --seconds 10"]),
     },
     Long {
         name: "kernels",

@@ -134,14 +134,23 @@ pub(super) fn programs(commands: &[&str]) -> Result<String, String> {
     commands.iter().try_fold(String::new(), |_, command| step(command)?.read())
 }
 
-/// How many rows of chaos hold, where it says a line of JSON for each; else its last line.
+/// How many rows of chaos hold, where it says a line of JSON for each; the verdict of a document that has one; else its
+/// last line.
 fn figure(said: &str) -> String {
     let row = |line: &str| line.starts_with("{\"suite\":\"chaos\",").then(|| line.contains("\"pass\":true"));
     let rows: Vec<bool> = said.lines().filter_map(row).collect();
     if rows.is_empty() {
-        return last(said);
+        return verdict(said).unwrap_or_else(|| last(said));
     }
     format!("{} of {} rows hold", rows.iter().filter(|holds| **holds).count(), rows.len())
+}
+
+/// What a document of JSON, on the last line that says something, says of itself.
+fn verdict(said: &str) -> Option<String> {
+    let line = said.lines().rev().map(str::trim).find(|line| !line.is_empty())?;
+    let (_, rest) = line.strip_prefix('{')?.split_once("\"verdict\":\"")?;
+    let (verdict, _) = rest.split_once('"')?;
+    Some(last(verdict))
 }
 
 /// The last line that says something, not too long for a table.
@@ -227,6 +236,9 @@ mod tests {
         };
         assert_eq!(figure(&(row(true) + &row(false) + "files: /x\n")), "1 of 2 rows hold");
         assert_eq!(figure("a\nb\n"), "b");
+        let document = "{\"beside\":[{\"ratio\":1.0}],\"pass\":true,\"verdict\":\"others have 99 %\"}\n";
+        assert_eq!(figure(document), "others have 99 %");
+        assert_eq!(figure("{\"hours\":4.0}\n"), "{\"hours\":4.0}");
     }
 
     #[test]
