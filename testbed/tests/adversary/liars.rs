@@ -25,11 +25,16 @@ const PORT: u16 = 39_990;
 
 /// A fabric of two hosts under daemons, with one honest job, a ring, of rounds of 4 MB.
 pub fn fabric(dir: &Path, rate: Rate) -> Live {
+    fabric_of(dir, rate, Bytes(4_000_000), "")
+}
+
+/// The same with rounds of this size, and further keys of the daemons' `[schedule]`.
+pub fn fabric_of(dir: &Path, rate: Rate, round: Bytes, schedule: &str) -> Live {
     let programs = binaries();
     let fabric = FabricSpec::star(2, rate, Bytes(250_000));
-    let honest =
-        JobPlan { compute: vec![Nanos::from_millis(5)], ..JobPlan::ring("honest", 2, Bytes(4_000_000), 100_000) };
-    let plan = RunPlan { name: "adversary".into(), fabric, jobs: vec![honest], ..RunPlan::default() };
+    let honest = JobPlan { compute: vec![Nanos::from_millis(5)], ..JobPlan::ring("honest", 2, round, 100_000) };
+    let schedule = schedule.to_owned();
+    let plan = RunPlan { name: "adversary".into(), fabric, jobs: vec![honest], schedule, ..RunPlan::default() };
     let place = Placement { workers: vec![0, 1], servers: Vec::new() };
     let bench = Bench { binaries: &programs, dir: dir.to_owned(), stop: &NEVER };
     let mut live =

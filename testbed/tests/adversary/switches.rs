@@ -2,14 +2,13 @@
 //! switch's place a process that lies.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::Value;
-use sluice_schedule::{Announcement, BootId, Feedback, HolderId, HostId, LinkId, LinkView, Rate};
+use sluice_schedule::{Announcement, BootId, Bytes, Feedback, HolderId, HostId, LinkId, LinkView, Rate};
 use sluice_testbed::experiment::live::Live;
 use sluice_wire::hello::{self, HolderInfo, Welcome};
 use sluice_wire::pb::switch_server::{Switch, SwitchServer};
@@ -19,7 +18,7 @@ use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::attacker::turn;
-use crate::liars::{fabric, snapshot, until};
+use crate::liars::{fabric, fabric_of, snapshot, until};
 use crate::programs::value;
 
 /// How it lies.
@@ -29,6 +28,8 @@ enum Lie {
     Empty,
     /// Every link is full, of other hosts' promises and of unmanaged traffic.
     Full,
+    /// Every link is full of other hosts' promises alone, which leaves flows their floor.
+    Promised,
     /// Of links that nobody asked for.
     Unasked,
     /// It is another process with every word.
@@ -61,6 +62,7 @@ impl Rogue {
         let full = Rate::mbps(200);
         let view = |link: LinkId| match lie {
             Lie::Full => LinkView { link, capacity: full, cross: full, load: vec![full; 10], ..LinkView::default() },
+            Lie::Promised => LinkView { link, capacity: full, load: vec![full; 10], ..LinkView::default() },
             _ => LinkView { link, capacity: Rate::mbps(100_000), load: vec![Rate::ZERO; 10], ..LinkView::default() },
         };
         let mut links: Vec<LinkView> = announcement.watch.iter().map(|link| view(*link)).collect();
@@ -178,9 +180,12 @@ fn rate(live: &mut Live, time: Duration) -> f64 {
     live.rate(0, from, sluice_testbed::job::now())
 }
 
-/// A cluster, what its job sends under an honest switch, and the rogue that hosts speak to in its place from here on.
-fn taken_over(dir: &Path) -> (Live, f64, Place) {
-    let mut live = fabric(dir, Rate::mbps(200));
+fn doubted(live: &Live) -> bool {
+    snapshot(live)["conditions"].to_string().contains("feedback-doubted")
+}
+
+/// What the job of a cluster sends under an honest switch, and the rogue that hosts speak to in its place from then on.
+fn taken_over(mut live: Live) -> (Live, f64, Place) {
     let honest = rate(&mut live, Duration::from_secs(2));
     let rogue = Place::take(&mut live);
     until(&mut live, "hosts speak to the rogue", |live| {
@@ -194,7 +199,7 @@ fn taken_over(dir: &Path) -> (Live, f64, Place) {
 fn a_switch_that_says_empty_or_full_neither_bursts_nor_starves_a_job() {
     let Some(_turn) = turn() else { return };
     let dir = crate::attacker::dir();
-    let (mut live, honest, rogue) = taken_over(dir.path());
+    let (mut live, honest, rogue) = taken_over(fabric(dir.path(), Rate::mbps(200)));
     rogue.tell(Lie::Empty);
     let empty = rate(&mut live, Duration::from_secs(2));
     // Its own links are this host's word: orders stay within them, whatever a switch says that there is.
@@ -217,8 +222,31 @@ fn a_switch_that_says_empty_or_full_neither_bursts_nor_starves_a_job() {
         "{honest:.1} Mbit/s under an honest switch, {empty:.1} under an empty lie, {full:.1} under a full one; {said}"
     );
     assert!(empty >= 0.9 * honest, "{empty} of {honest}");
-    // What is said to be full and is not is used all the same: what a flow is ordered is a floor, and what is idle is taken.
+    // What is said to be full of strangers and is not is used all the same: it leaves nothing to order, and a flow
+    // without an order is ordinary TCP.
     assert!(full >= 0.75 * honest, "{full} of {honest}");
+}
+
+/// links that are said to be promised to others whole, while a job has them to itself.
+#[test]
+fn a_switch_that_says_full_where_a_flow_fills_the_link_is_doubted() {
+    let Some(_turn) = turn() else { return };
+    let dir = crate::attacker::dir();
+    // A round lasts for many slots, so that a flow fills five in a row; and what it takes beyond its floor ends with a
+    // loss, not with the queue of a busy machine.
+    let live = fabric_of(dir.path(), Rate::mbps(200), Bytes(40_000_000), "surplus = \"always\"\n");
+    let (mut live, honest, rogue) = taken_over(live);
+    let before = refused(&live, "feedback");
+    rogue.tell(Lie::Promised);
+    until(&mut live, "it is doubted", doubted);
+    until(&mut live, "what it says then is counted and not heard", |live| refused(live, "feedback") > before);
+    let lied = rate(&mut live, Duration::from_secs(3));
+    println!("{honest:.1} Mbit/s under an honest switch, {lied:.1} under one that says that all is promised");
+    assert!(rogue.told(Lie::Promised) > 0, "the lie was not told");
+    assert!(lied >= 0.6 * honest, "{lied} of {honest}");
+    // Nothing that is measured contradicts this one.
+    rogue.tell(Lie::Empty);
+    until(&mut live, "it is believed again", |live| !doubted(live));
 }
 
 /// links that nobody asked for, another process with every word, and far too much.
@@ -226,7 +254,7 @@ fn a_switch_that_says_empty_or_full_neither_bursts_nor_starves_a_job() {
 fn a_switch_that_says_too_much_or_is_another_one_each_time_is_counted_and_left_alone() {
     let Some(_turn) = turn() else { return };
     let dir = crate::attacker::dir();
-    let (mut live, honest, rogue) = taken_over(dir.path());
+    let (mut live, honest, rogue) = taken_over(fabric(dir.path(), Rate::mbps(200)));
     rogue.tell(Lie::Unasked);
     until(&mut live, "links nobody asked for are counted", |live| refused(live, "view") >= 100.0);
     rogue.tell(Lie::Flood);
@@ -234,7 +262,7 @@ fn a_switch_that_says_too_much_or_is_another_one_each_time_is_counted_and_left_a
     assert!(rogue.told(Lie::Flood) >= 10, "the flood did not come: {}", rogue.told(Lie::Flood));
     let memory = value(&live.daemons.get(0, "/metrics").expect("it answers"), "process_resident_memory_bytes");
     rogue.tell(Lie::Boots);
-    until(&mut live, "it is doubted", |live| snapshot(live)["conditions"].to_string().contains("feedback-doubted"));
+    until(&mut live, "it is doubted", doubted);
     until(&mut live, "its words are counted", |live| refused(live, "feedback") >= 1.0);
     let doubted = rate(&mut live, Duration::from_secs(2));
     println!(

@@ -1,8 +1,10 @@
-//! What of all that comes in is a reason for a turn.
+//! What of all that comes in is a reason for a turn, and what is not believed.
 
 use sluice_ebpf::SocketEventKind;
+use sluice_schedule::LinkView;
 
 use super::*;
+use crate::conditions::ConditionCode;
 use crate::monitor::Haste;
 
 #[test]
@@ -69,4 +71,47 @@ fn where_looks_are_dear_only_an_edge_or_the_end_of_the_rest_is_reason_for_one() 
     assert_eq!(site.core.haste(), Haste::None);
     assert!(!turn(&mut site, 119) && turn(&mut site, 120), "an edge comes first");
     assert!(site.order().is_some_and(|(_, expires)| expires > now(180).mono), "and renews orders");
+}
+
+/// A switch says that others have all of its links, and a flow fills its path all the same, as it may beyond its order.
+#[test]
+fn a_switch_that_says_full_where_a_flow_fills_the_link_is_doubted_until_nothing_contradicts_it() {
+    let mut star = Star::new(vec![Site::new(0, 1, "a")]);
+    star.run(0, 300);
+    star.sites[0].begin(60_000_000);
+    star.run(300, 480);
+    let doubted = |star: &Star| star.sites[0].core.conditions.holds(ConditionCode::FeedbackDoubted);
+    let order = |star: &Star| star.sites[0].order().expect("ordered").0;
+    assert!(!doubted(&star) && order(&star) > LINK.times(0.8), "{}", order(&star));
+    let mut least = order(&star);
+    for ms in (480..1_500).step_by(5) {
+        let site = &mut star.sites[0];
+        site.turn(ms);
+        let said: Vec<_> = site.said.0.borrow_mut().drain(..).collect();
+        for (holder, Announcement { seq, slot, watch, .. }) in said {
+            let full = |link: &LinkId| LinkView {
+                link: *link,
+                capacity: LINK.payload(),
+                load: vec![LINK.payload(); 10],
+                ..LinkView::default()
+            };
+            let links = watch.iter().map(full).collect();
+            let feedback = Feedback { boot: BootId(99), seq, slot, warm: true, links, ..Feedback::default() };
+            site.inbox.push(Inbound::Feedback { holder, feedback, at: now(ms).mono });
+        }
+        {
+            let mut rows = site.kernel.rows();
+            let stats = rows.stats.get_mut(&site.row).expect("open");
+            let moved = LINK.payload().over(Nanos::from_millis(5));
+            (stats.acked, stats.queued) = (stats.acked.plus(moved), stats.queued.minus(moved));
+            (stats.delivery_rate, stats.updated) = (LINK.payload(), Nanos::from_millis(ms));
+        }
+        least = least.min(order(&star));
+    }
+    assert!(least < LINK.times(0.5), "the lie was not heard: {least}");
+    assert!(doubted(&star) && star.sites[0].core.counters.refused_feedback > 0);
+    // The view has grown old: what is left is an equal share, which is paced as before.
+    assert!(order(&star) > LINK.times(0.8), "{}", order(&star));
+    star.run(1_500, 2_700);
+    assert!(!doubted(&star), "an honest switch is believed again");
 }
