@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use sluice_schedule::{
-    Announcement, BootId, Bytes, Feedback, FlowId, FlowPromise, HolderId, HostId, JobId, LinkId, Nanos, Rate, Slot,
+    Announcement, BootId, Bytes, Feedback, FlowId, FlowPromise, HolderId, HostId, JobId, LinkId, Nanos, Rate, Refusal,
+    Slot,
 };
 use sluice_wire::dial::Dial;
 use sluice_wire::hello::{ClockSource, Grid, Hello};
@@ -90,14 +91,17 @@ impl Speaker {
         hear(&mut self.client.receiver, fits).await
     }
 
-    /// Says this until it is answered, which only the first word of a slot is for sure; the answer.
+    /// Says this until it is answered, which only the first word of a slot is for sure; the answer. A word that a busy
+    /// machine brought so late that its slot was over is said again.
     pub async fn insist(&mut self, mut word: Announcement) -> Feedback {
         let first = word.seq;
         let search = async {
             loop {
                 self.announce(word.clone());
                 let answer = hear(&mut self.client.receiver, |f| f.seq >= first || f.refused.is_some());
-                if let Ok(heard) = tokio::time::timeout(Duration::from_nanos(SLOT.0), answer).await {
+                if let Ok(heard) = tokio::time::timeout(Duration::from_nanos(SLOT.0), answer).await
+                    && heard.refused != Some(Refusal::SlotGuard)
+                {
                     return heard;
                 }
                 self.seq += 1;
