@@ -3,10 +3,11 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::attacker::{Local, PATIENCE, Who, once, turn, until};
-use crate::programs::{Daemon, ask};
+use crate::programs::{Daemon, ask, value};
 
 fn post(socket: &std::path::Path, route: &str, body: &str) -> usize {
     let stream = UnixStream::connect(socket).expect("everybody may connect");
@@ -168,6 +169,26 @@ fn what_stands_in_the_sockets_place_is_not_removed() {
     assert_eq!(std::fs::read_to_string(precious).expect("still there"), "x");
 }
 
+/// Sixteen who ask without a pause, until somebody had a page, and somebody was told to come again since as many as may
+/// were reading: how many of each there were.
+fn crowd(scrape: impl Fn() -> Option<(u16, String)> + Sync) -> String {
+    let (pages, denied, began) = (AtomicUsize::new(0), AtomicUsize::new(0), Instant::now());
+    let reader = || {
+        let seen = |count: &AtomicUsize| count.load(Ordering::Relaxed) > 0;
+        while !(seen(&pages) && seen(&denied)) && began.elapsed() < PATIENCE {
+            match scrape() {
+                Some((200, _)) => _ = pages.fetch_add(1, Ordering::Relaxed),
+                Some((503, why)) if why.contains("as many as may at a time") => {
+                    denied.fetch_add(1, Ordering::Relaxed);
+                }
+                _ => {}
+            }
+        }
+    };
+    std::thread::scope(|scope| (0..16).for_each(|_| _ = scope.spawn(reader)));
+    format!("{} {}", pages.into_inner(), denied.into_inner())
+}
+
 /// metrics asked for in a loop, by many.
 #[test]
 fn a_loop_of_scrapes_costs_a_page_a_second() {
@@ -182,6 +203,7 @@ fn a_loop_of_scrapes_costs_a_page_a_second() {
         stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
         ask(stream, "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
     };
+    let is_page = |page: &str| value(page, "process_cpu_seconds_total") > 0.0;
     let (scraper, first) = Local::start(Who::attacker().here(), || {
         let first = scrape().map_or(0, |(status, _)| usize::from(status));
         for _ in 0..8 {
@@ -194,16 +216,25 @@ fn a_loop_of_scrapes_costs_a_page_a_second() {
         first
     });
     assert_eq!(first, 200, "the attacker reaches it");
+    // Meanwhile an operator has its pages.
     let mut pages = std::collections::BTreeSet::new();
-    while began.elapsed() < Duration::from_secs(4) {
+    while began.elapsed() < Duration::from_secs(4) || pages.len() < 3 {
+        assert!(began.elapsed() < PATIENCE, "{} pages in {:?}", pages.len(), began.elapsed());
         let Some((200, page)) = daemon.get("/metrics") else { continue };
         assert!(page.len() <= 2 << 20, "{} bytes", page.len());
+        assert!(is_page(&page), "{page}");
         pages.insert(page);
         std::thread::sleep(Duration::from_millis(20));
     }
     let elapsed = began.elapsed();
-    scraper.kill();
     assert!(pages.len() as u64 <= elapsed.as_secs() + 2, "{} pages in {elapsed:?}", pages.len());
+    let told = once(Who::attacker().here(), || crowd(scrape));
+    let counts: Vec<usize> = told.split(' ').map(|count| count.parse().expect("a number")).collect();
+    assert!(counts.iter().all(|count| *count > 0), "so many had a page, and so many were told to come again: {told}");
+    scraper.kill();
+    until("an ordinary scraper has its page", || {
+        scrape().is_some_and(|(status, page)| status == 200 && is_page(&page))
+    });
     daemon.goes_on();
     println!("{} pages and {:.2} s of processor in {elapsed:?}", pages.len(), cpu() - before);
 }
