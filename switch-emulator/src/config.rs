@@ -81,7 +81,7 @@ pub struct Config {
     pub table: TableKind,
     /// Slots until an unrepeated promise is gone.
     pub lease_slots: u32,
-    /// Hosts with a session at most.
+    /// Hosts with a session at most; one without finds a place in a table that has fewer.
     pub max_hosts: usize,
     /// Promises (flow, link) of all hosts and switches at most.
     pub max_flows: usize,

@@ -101,7 +101,8 @@ pub const RESULTS: [&str; 8] =
 impl Tables {
     pub fn new(config: &Config, boot: BootId, questions: Option<Questions>) -> Tables {
         let limits = Limits {
-            hosts: config.max_hosts,
+            // Beside those without a session there is room for as many with one.
+            hosts: config.max_hosts.saturating_mul(2),
             lease_slots: config.lease_slots,
             horizon: config.grid.horizon as usize,
             ..Limits::default()
@@ -371,7 +372,10 @@ impl State {
         let asked: usize = announcement.flows.iter().map(|flow| flow.links.len()).sum();
         let known = |held: &Held| held.brain.lease(host).map_or(0, |lease| lease.promises);
         let full = self.promises + asked > tables.max_flows && self.promises + asked > tables.max_flows + known(held);
-        let answer = if banned || full {
+        // Datagrams and single calls bear as many names as somebody makes up; sessions are counted as hosts join.
+        let newcomer = transport != Transport::Session && held.brain.lease(host).is_none();
+        let crowded = newcomer && held.brain.host_count() >= tables.max_hosts;
+        let answer = if banned || full || crowded {
             let mut feedback = held.brain.feedback(slot, host).unwrap_or_else(|| Feedback {
                 boot: tables.boot,
                 slot,

@@ -27,6 +27,11 @@ impl Switch {
         self.hosts.iter().map(|(_, host)| host.id)
     }
 
+    /// How many hosts have a lease.
+    pub fn host_count(&self) -> usize {
+        self.hosts.len()
+    }
+
     /// The leases of all hosts, in order of their ids.
     pub fn leases(&self) -> impl Iterator<Item = HostLease> + '_ {
         self.hosts.iter().map(|(_, host)| lease_of(host))

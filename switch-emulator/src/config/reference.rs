@@ -66,7 +66,13 @@ pub const KEYS: &[KeyReference] = &[
         "A promise that is not repeated for so long is forgotten.",
     ),
     key("guard_slots", "slots", "1", "1", "Accepted distance of a message's slot from the own; fixed."),
-    key("max_hosts", "hosts", "4096", "a whole number from 1 to 65536", "Hosts with a session at most."),
+    key(
+        "max_hosts",
+        "hosts",
+        "4096",
+        "a whole number from 1 to 65536",
+        "Hosts with a session at most; one without finds a place in a table that has fewer.",
+    ),
     key(
         "max_flows",
         "promises",
