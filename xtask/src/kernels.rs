@@ -33,7 +33,8 @@ benchmarks/kernels.tsv and to the table of docs/kernels.md, with the day.
 KVM runs the machines where it works, which is tried; else QEMU translates, and their clock counts instructions: a machine takes
 minutes, and to itself is of even speed, so that its times count. Nothing of this is fetched or booted unless it is asked for.
 
-  KERNEL    one of those that --list shows, as 6.1 or 6.12-cloud; all if none is named
+  KERNEL    one of those that --list shows, as 6.1 or 6.12-cloud; all if none is named. One that cannot be fetched is
+            skipped, told and counted; if it was named, the command fails
   --list    only say which kernels the archive offers, and how large they are
   --json    also print what was seen as JSON, a line per kernel
   --here    the kernel of this machine instead, without QEMU; needs root
@@ -42,6 +43,8 @@ minutes, and to itself is of even speed, so that its times count. Nothing of thi
 Example: cargo xtask kernels 6.1-cloud 6.12-cloud
 ";
 
+/// What begins the line of a kernel that was not tried.
+pub(crate) const SKIPPED: &str = "kernels: skipped: ";
 /// The part of a guest's memory that its programs take is some hundred megabytes.
 const MEMORY: &str = "2G";
 /// Longer than the whole matrix takes: with KVM, and translated, also where others have the processor.
@@ -93,7 +96,7 @@ pub(crate) fn run(args: &[String]) -> Result<(), Early> {
     }
     if wishes.here {
         let programs = Programs::build()?;
-        return Ok(finish(&[here(&programs)?], 0, wishes.json)?);
+        return Ok(finish(&[here(&programs)?], &[], true, wishes.json)?);
     }
     let offered = offers::offers()?;
     if wishes.list {
@@ -103,7 +106,7 @@ pub(crate) fn run(args: &[String]) -> Result<(), Early> {
         return Ok(());
     }
     let chosen = choose(&offered, &wishes.kernels).map_err(Early::Usage)?;
-    Ok(boot(&chosen, wishes.json)?)
+    Ok(boot(&chosen, !wishes.kernels.is_empty(), wishes.json)?)
 }
 
 fn choose<'a>(offered: &'a [Offer], names: &[String]) -> Result<Vec<&'a Offer>, String> {
@@ -139,8 +142,8 @@ impl Programs {
     }
 }
 
-/// Boots each of them; a kernel that cannot be fetched is skipped, told and counted.
-fn boot(chosen: &[&Offer], json: bool) -> Result<(), String> {
+/// Boots each of them; a kernel that cannot be fetched is skipped, told and counted, and missed if they were `named`.
+fn boot(chosen: &[&Offer], named: bool, json: bool) -> Result<(), String> {
     if !have("apt-get") || !have("dpkg") {
         return Err(
             "nothing was tried: kernels come from a Debian archive, by apt-get and dpkg, which are not here".into()
@@ -148,13 +151,13 @@ fn boot(chosen: &[&Offer], json: bool) -> Result<(), String> {
     }
     qemu::ensure(&[])?;
     let programs = Programs::build()?;
-    let (mut seen, mut skipped, mut by) = (Vec::new(), 0, None);
+    let (mut seen, mut skipped, mut by) = (Vec::new(), Vec::new(), None);
     for offer in chosen {
         let unpacked = match offer.unpack() {
             Ok(unpacked) => unpacked,
             Err(why) => {
-                println!("kernels: skipped: {}: {why}", offer.label);
-                skipped += 1;
+                println!("{SKIPPED}{}: {why}", offer.label);
+                skipped.push(format!("{}: {why}", offer.label));
                 continue;
             }
         };
@@ -184,7 +187,7 @@ fn boot(chosen: &[&Offer], json: bool) -> Result<(), String> {
         }
         seen.push(Seen { kernel: offer.release.clone(), by: by.name().to_owned(), rows: lines });
     }
-    finish(&seen, skipped, json)
+    finish(&seen, &skipped, named, json)
 }
 
 /// The same on this machine's own kernel.
@@ -207,7 +210,7 @@ fn here(programs: &Programs) -> Result<Seen, String> {
 }
 
 /// Writes down what was seen, and says what is wrong with it.
-fn finish(seen: &[Seen], skipped: usize, json: bool) -> Result<(), String> {
+fn finish(seen: &[Seen], skipped: &[String], named: bool, json: bool) -> Result<(), String> {
     let mut red = Vec::new();
     for one in seen {
         let faults = judge::faults(one);
@@ -223,12 +226,23 @@ fn finish(seen: &[Seen], skipped: usize, json: bool) -> Result<(), String> {
         let stamp = Stamp::now()?;
         table::record(seen, &stamp.date, &stamp.commit)?;
     }
-    println!("kernels: {} tried, {skipped} skipped, {} faults", seen.len(), red.len());
-    match (seen.is_empty(), red.is_empty()) {
-        (true, _) => Err("no kernel was tried".into()),
-        (false, true) => Ok(()),
-        (false, false) => Err(format!("not as it should be:\n  {}", red.join("\n  "))),
+    println!("kernels: {} tried, {} skipped, {} faults", seen.len(), skipped.len(), red.len());
+    verdict(seen.len(), skipped, named, &red)
+}
+
+/// What all of it comes to.
+fn verdict(tried: usize, skipped: &[String], named: bool, red: &[String]) -> Result<(), String> {
+    let mut wrong = Vec::new();
+    if tried == 0 {
+        wrong.push("no kernel was tried".to_owned());
     }
+    if named && !skipped.is_empty() {
+        wrong.push(format!("named and not tried:\n  {}", skipped.join("\n  ")));
+    }
+    if !red.is_empty() {
+        wrong.push(format!("not as it should be:\n  {}", red.join("\n  ")));
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
 }
 
 #[cfg(test)]
@@ -251,5 +265,17 @@ mod tests {
         assert_eq!(choose(&offered, &[]).map(|all| all.len()), Ok(1));
         let refused = choose(&offered, &["6.2".to_owned()]).expect_err("not offered");
         assert!(refused.contains("6.2") && refused.contains("6.1-cloud"), "{refused}");
+    }
+
+    #[test]
+    fn a_kernel_that_was_named_has_to_be_tried() {
+        let skipped = ["6.1: the archive does not answer".to_owned()];
+        assert_eq!(verdict(5, &skipped, false, &[]), Ok(()));
+        assert_eq!(verdict(5, &[], true, &[]), Ok(()));
+        let missed = verdict(1, &skipped, true, &[]).expect_err("it was named");
+        assert!(missed.contains("6.1: the archive does not answer"), "{missed}");
+        assert!(verdict(0, &skipped, false, &[]).is_err() && verdict(0, &[], false, &[]).is_err());
+        let red = ["6.12: struct_ops: nothing is told of it".to_owned()];
+        assert!(verdict(2, &[], false, &red).is_err_and(|why| why.contains("struct_ops")));
     }
 }

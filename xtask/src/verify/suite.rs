@@ -3,6 +3,7 @@
 use std::fs;
 
 use crate::count::Counts;
+use crate::kernels::SKIPPED;
 use crate::record::step;
 use crate::shell::{Step, Stream, target_dir};
 use crate::supply;
@@ -20,7 +21,7 @@ impl Outcome {
     /// What programs printed last, or why one of them failed.
     pub(super) fn of(said: Result<String, String>) -> Outcome {
         match said {
-            Ok(said) => Outcome { figure: figure(&said), pass: true, skipped: 0 },
+            Ok(said) => Outcome { figure: figure(&said), pass: true, skipped: skips(&said) },
             Err(why) => Outcome::failed(last(&why)),
         }
     }
@@ -134,6 +135,11 @@ pub(super) fn programs(commands: &[&str]) -> Result<String, String> {
     commands.iter().try_fold(String::new(), |_, command| step(command)?.read())
 }
 
+/// How many kernels a program has said that it did not try.
+fn skips(said: &str) -> usize {
+    said.lines().filter(|line| line.starts_with(SKIPPED)).count()
+}
+
 /// How many rows of chaos hold, where it says a line of JSON for each; the verdict of a document that has one; else its
 /// last line.
 fn figure(said: &str) -> String {
@@ -239,6 +245,15 @@ mod tests {
         let document = "{\"beside\":[{\"ratio\":1.0}],\"pass\":true,\"verdict\":\"others have 99 %\"}\n";
         assert_eq!(figure(document), "others have 99 %");
         assert_eq!(figure("{\"hours\":4.0}\n"), "{\"hours\":4.0}");
+    }
+
+    #[test]
+    fn kernels_that_were_not_tried_are_skips_and_no_pass_where_those_are_none() {
+        let line = format!("{SKIPPED}6.1: the archive does not answer\n");
+        let said = format!("{line}{line}kernels: 1 tried, 2 skipped, 0 faults\n");
+        let outcome = Outcome::of(Ok(said));
+        let figure = "kernels: 1 tried, 2 skipped, 0 faults".to_owned();
+        assert_eq!(outcome, Outcome { figure, pass: true, skipped: 2 });
     }
 
     #[test]
