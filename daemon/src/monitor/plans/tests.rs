@@ -65,8 +65,13 @@ fn a_plan_of_rates_becomes_the_lanes_of_a_collective() {
 
 /// Asks and waits for the answer.
 pub fn ask(file: &Path, ranks: u32, uid: u32) -> Following {
+    ask_for(file, None, ranks, uid)
+}
+
+/// The same for one collective of a plan.
+fn ask_for(file: &Path, collective: Option<u64>, ranks: u32, uid: u32) -> Following {
     let (mut plans, mut answers) = (Plans::new(None, Nanos::from_millis(60)), Vec::new());
-    let named = PlanName { file: file.into(), ranks: None, collective: None };
+    let named = PlanName { file: file.into(), ranks: None, collective };
     assert!(matches!(plans.ask(JobId::of("j"), &named, [std::process::id(), uid], ranks), Following::Loading));
     let began = Instant::now();
     while answers.is_empty() {
@@ -120,6 +125,30 @@ fn what_is_wrong_is_said_with_file_code_place_and_help() {
     ] {
         assert!(said.contains(&place) && parts.iter().all(|part| said.contains(part)), "{said}");
     }
+}
+
+#[test]
+fn a_plan_that_would_stand_still_or_over_fill_a_link_is_refused() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let refused = |text: &str, collective: Option<u64>| {
+        ask_for(&file(&dir, text), collective, 3, own()).refused().expect("refused").to_owned()
+    };
+    // In a tree h1 waits for h2, and h2 for h1; in chains the first flow waits for the second, which is behind it.
+    let edge = |from: &str, to: &str| format!(r#"{{"src":"{from}","dst":"{to}","path":["{from}","s","{to}"]}}"#);
+    let circle = plan().replacen(&edge("h0", "h1"), &edge("h2", "h1"), 1);
+    let circle = circle.replacen(&edge("h0", "h2"), &edge("h1", "h2"), 1);
+    let said = refused(&circle, None);
+    assert!(said.contains("error[CYCLE]: ") && said.contains("hangs on a circle"), "{said}");
+    let with = |flow: usize, key: &str, value: serde_json::Value| {
+        let mut plan: serde_json::Value = serde_json::from_str(&rates()).expect("JSON");
+        plan["content"]["flows"][flow][key] = value;
+        plan.to_string()
+    };
+    let said = refused(&with(0, "pred", serde_json::json!([1])), Some(0));
+    assert!(said.contains("error[BAD_ORDER]: flows wait for each other in a circle"), "{said}");
+    // A link of 1 GB/s.
+    let said = refused(&with(2, "rate", serde_json::json!("1200MB/s")), Some(0));
+    assert!(said.contains("error[OVERLOAD]: ") && said.contains("would have to carry"), "{said}");
 }
 
 #[test]
