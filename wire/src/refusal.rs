@@ -101,6 +101,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_guide_has_a_row_for_every_refusal_and_for_no_other() {
+        let guide = include_str!("../../docs/operating.md");
+        let section = guide.split("\n## ").find(|section| section.starts_with("Ids")).expect("the section is there");
+        let told: Vec<&str> = section.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
+        let known: Vec<&str> = RefusalId::ALL.iter().map(|id| id.word()).collect();
+        assert_eq!(told, known);
+    }
+
+    #[test]
     fn what_is_decided_does_not_depend_on_the_text() {
         for &id in RefusalId::ALL {
             for text in ["", "in other words", "cluster-mismatch: no, that is not it"] {
