@@ -213,7 +213,71 @@ impl ServerCertVerifier for AnyName {
 
 #[cfg(test)]
 mod tests {
+    use rustls::{ClientConnection, ServerConnection};
+
     use super::*;
+    use crate::authority::{Authority, Subject};
+    use crate::name::{Kind, Name};
+
+    /// The first record of a client of TLS 1.2 (RFC 5246, section 7.4.1.2), with this extension.
+    fn client_hello(extension: &[u8]) -> Vec<u8> {
+        let sized = |body: &[u8]| [(body.len() as u16).to_be_bytes().as_slice(), body].concat();
+        // The signatures it takes, its groups, and its forms of points.
+        let mut extensions = vec![0_u8, 13, 0, 4, 0, 2, 4, 3, 0, 10, 0, 4, 0, 2, 0, 29, 0, 11, 0, 2, 1, 0];
+        extensions.extend(extension);
+        let (ciphers, extensions) = (sized(&[0xc0, 0x2b, 0xc0, 0x2f]), sized(&extensions));
+        // Its version, a number that it drew, no session, ciphers, no compression.
+        let mut body = vec![3_u8, 3];
+        body.extend([7; 32]);
+        body.push(0);
+        body.extend(ciphers);
+        body.extend([1, 0]);
+        body.extend(extensions);
+        let mut handshake = vec![1_u8, 0];
+        handshake.extend(sized(&body));
+        let mut record = vec![22, 3, 1];
+        record.extend(sized(&handshake));
+        record
+    }
+
+    #[test]
+    fn a_client_that_speaks_no_tls_1_3_is_refused_for_its_version() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = |name: &str| dir.path().join(name);
+        let files = Files { authorities: path("ca.pem"), certificate: path("cert.pem"), key: path("key.pem") };
+        let authority = Authority::new("c", 1).expect("made");
+        let name = Subject::Named(Name::new("c", Kind::Host, "h0").expect("a name"));
+        authority.issue(&name, 1).and_then(|issued| issued.write(&files)).expect("written");
+        let sides = Sides::read(&files).expect("they go together");
+        // What becomes of it, and what is answered.
+        let answer = |mut hello: &[u8]| {
+            let mut server = ServerConnection::new(sides.server.clone()).expect("a connection");
+            server.read_tls(&mut hello).expect("read");
+            let outcome = server.process_new_packets().map(drop);
+            let mut said = Vec::new();
+            server.write_tls(&mut said).expect("written");
+            (outcome, said)
+        };
+        // Who knows of no other version says none; who does may list this one alone.
+        let tls12_alone = [0_u8, 43, 0, 3, 2, 3, 3];
+        for extension in [&tls12_alone[..0], &tls12_alone] {
+            let (outcome, said) = answer(&client_hello(extension));
+            let error = outcome.expect_err("refused");
+            assert!(matches!(error, Error::PeerIncompatible(_)), "{error}");
+            // An alert that ends the connection: protocol_version.
+            assert!(said.starts_with(&[21]) && said.ends_with(&[2, 70]), "{said:?}");
+            let error = std::io::Error::new(std::io::ErrorKind::InvalidData, error);
+            assert_eq!(Reason::of(&error), Reason::Protocol);
+        }
+        // The other side of our own is answered by a hello.
+        let called = ServerName::try_from("h0").expect("a name");
+        let mut client = ClientConnection::new(sides.client.clone(), called).expect("a connection");
+        let mut hello = Vec::new();
+        client.write_tls(&mut hello).expect("written");
+        let (outcome, said) = answer(&hello);
+        assert_eq!(outcome, Ok(()));
+        assert!(said.starts_with(&[22]), "{said:?}");
+    }
 
     #[test]
     fn every_reason_has_a_word_of_its_own() {
