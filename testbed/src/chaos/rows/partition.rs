@@ -26,7 +26,9 @@ const CUT: Duration = Duration::from_millis(3_000);
 const KEPT: f64 = 0.9;
 const STEP: f64 = 2.0;
 /// Of every link.
-const RATE: Rate = Rate::mbps(200);
+const RATE: Rate = Rate::mbps(100);
+/// A round is so many times as long as usual: flows that meet nobody get most of the link, and are to have something to send.
+const LONGER: u64 = 2;
 /// Flows of the host that is cut off: two go to host 1, one to each other.
 const FLOWS: usize = 4;
 /// Connections from host 2 to host 1, of another job: only from the switch does host 0 know of them, ...
@@ -91,10 +93,14 @@ fn lose(fabric: &Fabric, from_host: f64, to_host: f64) -> Result<Held, Unrun> {
     Ok(Held::Loss { droppers })
 }
 
+fn long_rounds(ground: &Ground<'_>, setting: &Setting) -> Result<Stage, Unrun> {
+    ground.stage_with(setting, |plan| plan.jobs.iter_mut().for_each(|job| job.bytes.0 *= LONGER))
+}
+
 /// A relay in front of the switch for host 0 alone.
 fn relayed(ground: &Ground<'_>, setting: &Setting) -> Result<(Stage, Proxy), Unrun> {
     // Its port must be known before the daemon starts, so the relay listens on the host's own loopback, once there is a host.
-    let mut stage = ground.stage(setting)?;
+    let mut stage = long_rounds(ground, setting)?;
     let to = SocketAddrV4::new(stage.live.fabric.management_address, 9604);
     let proxy = Proxy::start(&stage.live.fabric.hosts[0].ns, std::net::Ipv4Addr::LOCALHOST, to)?;
     let text = format!("[[switches]]\nname = \"s0\"\naddress = \"{}\"\n", proxy.address);
@@ -236,7 +242,7 @@ pub fn cut(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
         let setting = Setting { more: TOLD.into(), ..Setting::of("partition", FLOWS, RATE) };
         let (mut stage, proxy) = match cut {
             Cut::Late => relayed(ground, &setting).map(|(stage, proxy)| (stage, Some(proxy)))?,
-            _ => (ground.stage(&setting)?, None),
+            _ => (long_rounds(ground, &setting)?, None),
         };
         if stage.until(0, Duration::from_secs(10), is_fresh)?.is_none() {
             return Err(RunError::Plan("the switch is not heard before anything is cut".into()).into());
