@@ -6,6 +6,7 @@ mod clock;
 mod deciding;
 mod environment;
 mod exhaustion;
+mod half_open;
 mod herd;
 mod load;
 mod off;
@@ -103,9 +104,9 @@ pub const ROWS: &[Row] = &[
         "C5",
         true,
         [
-            "host and switch do not hear each other for 3 s, while flows of another host that only the switch knows of take most of a link of theirs: both ways, each way alone, half of all packets, answers 500 ms late; then healed",
-            "order before of a flow that meets others, over an equal share of its own link; what each flow keeps in the first two slots, or at the first look after them; largest step of one, a slot; looks at which the view is not fresh; flows managed; until fresh after the heal; silence",
-            "≤ 0.75; ≥ 0.9; ≤ 2, or up to an equal share; ≥ 1, but where half of all packets are lost; all; ≤ 2 slots + 5 s; as P-2",
+            "host and switch do not hear each other for 3 s: both ways, each way alone, half of all packets, answers 500 ms late; both ways beside flows of another host, of which only the switch tells; then healed",
+            "what each flow keeps of its order in the first two slots, or at the first look after them; largest step of one, a slot; looks at which the view is not fresh; flows managed; until fresh after the heal; silence; beside others: their part before, flows that leave over trips of the loss guard, longest time without an acknowledgement",
+            "≥ 0.9; ≤ 2, or up to an equal share; ≥ 1, but where half of all packets are lost; all; ≤ 2 slots + 5 s; as P-2; ≤ 0.75 of an equal share is left, ≤ 1, ≤ 200 ms",
         ],
         90,
         partition::cut,
@@ -141,7 +142,7 @@ pub const ROWS: &[Row] = &[
             "3 slots; 2 s and a slot",
         ],
         25,
-        partition::half_open,
+        half_open::half_open,
     ),
     row(
         "C9",
