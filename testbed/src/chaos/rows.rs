@@ -105,8 +105,8 @@ pub const ROWS: &[Row] = &[
         true,
         [
             "host and switch do not hear each other for 3 s: both ways, each way alone, half of all packets, answers 500 ms late; both ways beside flows of another host, of which only the switch tells; then healed",
-            "what each flow keeps of its order in the first two slots, or at the first look after them; largest step of one, a slot; looks at which the view is not fresh; flows managed; until fresh after the heal; silence; beside others: their part before, flows that leave over trips of the loss guard, longest time without an acknowledgement",
-            "≥ 0.9; ≤ 2, or up to an equal share; ≥ 1, but where half of all packets are lost; all; ≤ 2 slots + 5 s; as P-2; ≤ 0.75 of an equal share is left, ≤ 1, ≤ 200 ms",
+            "what each flow keeps of what is planned for it in the first two slots, or at the first look after them; largest step of that, a slot; looks at which the view is not fresh; flows managed; until fresh after the heal; silence; beside others: what they leave before, flows that are given back over trips of the loss guard",
+            "≥ 0.9; ≤ 2, or up to an equal share; ≥ 1, but where half of all packets are lost; all; ≤ 2 slots + 5 s; as P-2; ≤ 0.75 of an equal share, ≤ 1",
         ],
         90,
         partition::cut,

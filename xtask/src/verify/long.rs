@@ -49,7 +49,7 @@ pub(super) const LONG: [Long; 15] = [
     },
     Long {
         name: "mutants",
-        what: "T-S: planted bugs of the brains, and how many seeds it takes to see them",
+        what: "T-S: planted bugs of the brains and of what the simulator puts around them, and how many seeds it takes to see them",
         bar: "every mutant is caught",
         seed: Some("0 and on"),
         how: How::Commands(&["cargo run --release --locked -p sluice-faults --example fault_sim -- --mutants"]),
