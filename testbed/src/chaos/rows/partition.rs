@@ -233,8 +233,10 @@ fn largest_step(seen: &[Seen]) -> f64 {
         let of = |(flow, one): (&String, &Order)| {
             // Of one that was given back there is no order any more.
             let other = pair[1].orders.get(flow)?.bps;
-            let up = if other > one.equal_bps { other / one.bps.max(one.equal_bps) } else { 0.0 };
-            Some(up.max(one.bps / other).powf(1.0 / slots))
+            // NaN of nothing and nothing, which no maximum may hide.
+            let step =
+                if other > one.equal_bps.max(one.bps) { other / one.bps.max(one.equal_bps) } else { one.bps / other };
+            Some(step.powf(1.0 / slots))
         };
         worst(pair[0].orders.iter().filter_map(of), f64::max)
     };
