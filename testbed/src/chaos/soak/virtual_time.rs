@@ -46,7 +46,7 @@ fn eight_hosts(seconds: f64, seed: u64) -> String {
     let faults = [
         fault("daemon-kill", "h0", 600, ", for_s = 3"),
         fault("daemon-kill", "h5", 900, ", for_s = 30"),
-        fault("switch-restart", "s0", 1200, ""),
+        fault("switch-restart", "s0", 1200, ", for_s = 1"),
         fault("partition", "h1", 1800, ", for_s = 5"),
         fault("partition", "h6", 2700, ", for_s = 60"),
         fault("clock-skew", "h2", 3600, ", for_s = 10, slots = 0.5"),
@@ -131,10 +131,11 @@ mod tests {
     }
 
     #[test]
-    fn a_thousand_hosts_are_a_scenario() {
+    fn a_thousand_hosts_and_a_day_are_scenarios_at_full_length() {
         let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("data");
-        let read = Scenario::parse(&thousand_hosts(TEN_MINUTES), Notation::Toml, "soak.toml", &data);
-        let scenario = read.unwrap_or_else(|why| panic!("{why}"));
-        assert_eq!(scenario.jobs.len(), 300);
+        for (text, jobs) in [(thousand_hosts(TEN_MINUTES), 300), (eight_hosts(DAY, 1), 3)] {
+            let read = Scenario::parse(&text, Notation::Toml, "soak.toml", &data);
+            assert_eq!(read.unwrap_or_else(|why| panic!("{why}")).jobs.len(), jobs);
+        }
     }
 }
