@@ -377,7 +377,7 @@ impl Agent {
         }
         self.asked_clock = Some(now.mono);
         let kernel = clock::kernel();
-        let clock::Verdict { trust, why } = clock::trust(self.core.config(), kernel, &self.core.holders().offsets());
+        let clock::Verdict { trust, why } = clock::trust(self.core.config(), kernel, &self.core.offsets(now));
         if let Some(why) = &why
             && trust == ClockTrust::Untrusted
         {

@@ -4,6 +4,7 @@
 //! the slot it had reached; after a forward step it skips. Both are reported. Reading the kernel's clock state is left
 //! to the daemon.
 
+use crate::event::ClockTrust;
 use crate::units::{Nanos, Slot};
 
 /// The slot grid of one process.
@@ -168,6 +169,18 @@ pub fn trust(length: Nanos, require_sync: bool, facts: &ClockFacts) -> Result<()
         return Err(Distrust::PeerOffset { twice_median });
     }
     Ok(())
+}
+
+/// A host in doubt asks holders to whom it has nothing else to say once in so many slots, each in one of its own.
+pub const SELDOM_SLOTS: u32 = 16;
+
+/// For so many slots what a peer showed of its clock is evidence. A host that trusts its own hears in every slot from those whom
+/// it needs, and of others does not know whether they were set right since; one in doubt asks everybody, some of them seldom.
+pub const fn evidence_slots(trust: ClockTrust) -> u32 {
+    match trust {
+        ClockTrust::Trusted => 3,
+        ClockTrust::Untrusted => SELDOM_SLOTS + 4,
+    }
 }
 
 /// How many slots another's clock is ahead of this one's, by what it said: the least that explains it. It read its clock after

@@ -3,13 +3,20 @@
 //! something to decide on.
 
 use sluice_ebpf::{SocketEventKind, Tier};
-use sluice_schedule::{Event, Now, Rate};
+use sluice_schedule::clock::evidence_slots;
+use sluice_schedule::{ClockTrust, Event, Now, Rate};
 
 use super::{Core, FEW, Inbound};
 use crate::config::Mode;
 use crate::monitor::Haste;
 
 impl Core {
+    /// Slots of holders minus the own one, as far as what they showed of them is evidence still.
+    pub fn offsets(&self, now: Now) -> Vec<i32> {
+        let trust = if self.clock.trusted { ClockTrust::Trusted } else { ClockTrust::Untrusted };
+        self.holders.offsets(now.mono, self.config.slot_length().times(u64::from(evidence_slots(trust))))
+    }
+
     /// Takes in what came from the exchange, without a turn. True: there is something to decide on.
     pub fn hear(&mut self, now: Now, inbox: &mut Vec<Inbound>) -> bool {
         for message in inbox.drain(..) {

@@ -112,9 +112,10 @@ impl Holders {
         state.waiting = None;
         state.silent_since.get_or_insert(now.mono);
     }
-    /// Slots of those that answer, minus the own one.
-    pub fn offsets(&self) -> Vec<i32> {
-        self.0.values().filter(|state| state.connected).map(|state| state.slot_diff).collect()
+    /// Slots of those that answer, and have within so long, minus the own one.
+    pub fn offsets(&self, now: Nanos, patience: Nanos) -> Vec<i32> {
+        let lately = |state: &&HolderState| state.heard.is_some_and(|at| now.minus(at) <= patience);
+        self.0.values().filter(|state| state.connected).filter(lately).map(|state| state.slot_diff).collect()
     }
 
     fn entry(&mut self, holder: HolderId) -> &mut HolderState {
@@ -142,7 +143,7 @@ mod tests {
         let mut say = |told: u64, seq, heard: u64, feedback: &Feedback| {
             holders.sent(now(told), SWITCH, seq);
             holders.heard(now(heard), now(heard).mono, SWITCH, feedback);
-            holders.offsets()
+            holders.offsets(now(heard).mono, Nanos::ZERO)
         };
         assert_eq!(say(610, 1, 790, &answer(1, 10)), [0], "asked and answered in slot 10, heard in slot 13");
         assert_eq!(say(791, 2, 795, &answer(2, 9)), [-4], "a clock that is behind still is");
@@ -150,5 +151,16 @@ mod tests {
         // What is refused was not taken in the slot in which it was sent, so its number says nothing of the way.
         let refused = Feedback { refused: Some(Refusal::SlotGuard), ..answer(4, 13) };
         assert_eq!(say(800, 4, 961, &refused), [-3]);
+    }
+
+    #[test]
+    fn what_one_showed_that_has_not_spoken_since_is_no_evidence() {
+        let mut holders = Holders::default();
+        holders.back(now(600), SWITCH, 2, None);
+        holders.back(now(700), HolderId(8), 0, None);
+        let patience = Nanos::from_millis(180);
+        assert_eq!(holders.offsets(now(750).mono, patience), [2, 0]);
+        assert_eq!(holders.offsets(now(800).mono, patience), [0], "the first spoke 200 ms ago");
+        assert!(holders.offsets(now(900).mono, patience).is_empty());
     }
 }

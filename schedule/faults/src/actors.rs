@@ -13,6 +13,13 @@ use sluice_schedule::{ClockTrust, Event, Now};
 
 use crate::rows::Place;
 
+/// What a holder showed of its slot, and when.
+#[derive(Clone, Copy, Debug)]
+pub struct Shown {
+    pub offset: i32,
+    pub at: Nanos,
+}
+
 /// A machine's wall clock against true time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Clock {
@@ -72,7 +79,7 @@ pub struct Daemon {
     /// When the last of the words comes that wait for it to go on.
     pub waited: Nanos,
     /// Slot differences last seen of each holder.
-    pub offsets: BTreeMap<HolderId, i32>,
+    pub offsets: BTreeMap<HolderId, Shown>,
     /// What was last said to each holder.
     pub said: BTreeMap<HolderId, Announcement>,
     /// In which slots the last things were said to each, by their numbers.

@@ -6,6 +6,7 @@ use sluice_schedule::message::{Announcement, Feedback, Refusal};
 use sluice_schedule::units::{HolderId, Nanos};
 
 use crate::Mutant;
+use crate::actors::Shown;
 use crate::plan::Fate;
 use crate::queue::Ev;
 use crate::situations::Situation;
@@ -216,7 +217,7 @@ impl World {
         }
         let (now, _) = daemon.now(self.now, raw);
         let offset = daemon.offset_of(holder, &feedback, now.slot);
-        daemon.offsets.insert(holder, offset);
+        daemon.offsets.insert(holder, Shown { offset, at: self.now });
         if !feedback.warm {
             self.seen(Situation::NotWarm);
         }

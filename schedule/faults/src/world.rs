@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use sluice_schedule::clock::{ClockFacts, trust};
+use sluice_schedule::clock::{ClockFacts, evidence_slots, trust};
 use sluice_schedule::message::Refusal;
 use sluice_schedule::units::{Bytes, FlowId, Nanos, Rate};
 use sluice_schedule::{Action, ClockTrust, Event, FlowProgress, Now};
@@ -279,8 +279,10 @@ impl World {
         if daemon.edge != Some(now.slot) {
             (daemon.edge, daemon.edge_at) = (Some(now.slot), self.now);
             all.push(Event::SlotEdge);
+            let patience = self.slot.times(u64::from(evidence_slots(daemon.trust)));
+            let counts = daemon.offsets.values().filter(|shown| self.now.minus(shown.at) <= patience);
             let facts =
-                ClockFacts { peer_offsets: daemon.offsets.values().copied().collect(), ..ClockFacts::default() };
+                ClockFacts { peer_offsets: counts.map(|shown| shown.offset).collect(), ..ClockFacts::default() };
             let trusted = match trust(self.slot, false, &facts) {
                 Ok(()) => ClockTrust::Trusted,
                 Err(_) => ClockTrust::Untrusted,

@@ -3,14 +3,12 @@
 
 use super::audience::Part;
 use super::{HolderState, Summary};
+use crate::clock::SELDOM_SLOTS;
 use crate::event::{Action, ClockTrust, Now};
 use crate::host::Host;
 use crate::message::{Announcement, Refusal};
 use crate::mutant::Mutant;
 use crate::units::HolderId;
-
-/// Holders to whom there is nothing else to say are asked once in so many slots, each in one of its own.
-const SELDOM_SLOTS: u32 = 16;
 
 impl Host {
     /// Announces nothing at all to holders that can be reached, once in a slot: the answer says its slot, and what it keeps of
