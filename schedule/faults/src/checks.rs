@@ -60,12 +60,21 @@ pub struct Measures {
     pub counted: BTreeMap<(BootId, HostId), Counted>,
     /// For how many slots in a row links have been promised too much.
     pub promised_over: BTreeMap<(LinkId, bool), u64>,
-    /// What each host said in its slot so far, and since when nothing moved there.
-    pub said_in_slot: BTreeMap<usize, u64>,
+    /// What each host said in its slot so far.
+    said_in_slot: BTreeMap<usize, SaidInSlot>,
+    /// When something moved last.
     pub moved: Nanos,
     /// When the core could talk again, and how many rounds its job had finished twenty slots later.
     pub core_ready: Option<Nanos>,
     pub core_rounds: Option<u64>,
+}
+
+/// What a host said to all holders since its slot began, or for a slot's time of one that a step of the clock made longer.
+#[derive(Clone, Copy, Debug)]
+struct SaidInSlot {
+    /// When it said the first of it, on its monotonic clock.
+    first: Nanos,
+    count: u64,
 }
 
 impl Measures {
@@ -301,7 +310,7 @@ impl World {
         spoken.push(now.mono);
         spoken.retain(|at| now.mono.minus(*at) < self.slot);
         let (count, most) = (spoken.len() as u64, self.slot.0 / gap.0 + 2);
-        self.check_quiet(host);
+        self.check_quiet(host, now);
         if count > most && self.calm {
             self.blame(11, format!("host {host} says {count} things to {holder} within a slot"));
         }
@@ -309,11 +318,16 @@ impl World {
 
     /// Invariant 11: where nothing has moved for three slots a host says one thing to each holder in a slot, and two more. A
     /// round of which more is claimed than is sent goes on for its hosts: that it is promoted, or that others' flows there are
-    /// over by their word, is news, which each holder is told once.
-    fn check_quiet(&mut self, host: usize) {
-        let said = self.measures.said_in_slot.entry(host).or_default();
-        *said += 1;
-        let said = *said;
+    /// over by their word, is news, which each holder is told once. Where a clock that was set back is waited for, a slot lasts
+    /// longer, and what is said in it is counted anew after a slot's time.
+    fn check_quiet(&mut self, host: usize, now: Now) {
+        let began = SaidInSlot { first: now.mono, count: 0 };
+        let said = self.measures.said_in_slot.entry(host).or_insert(began);
+        if now.mono.minus(said.first) >= self.slot {
+            *said = began;
+        }
+        said.count += 1;
+        let said = said.count;
         let running = self.cluster.jobs.iter().any(|job| job.running);
         let still = !running && self.now.minus(self.measures.moved) > self.slot.times(3);
         let goes_on = self.options.jobs.iter().any(|job| job.claim_percent > 100);
