@@ -51,8 +51,8 @@ pub use config::{HostConfig, PolicyName, Reserve, SurplusRule};
 use flows::Flow;
 use jobs::Job;
 use lead::Incoming;
+use links::Links;
 pub use links::ViewState;
-use links::{Link, Links};
 use paths::{Path, Paths};
 pub use routes::RouteCounts;
 use routes::Routes;
@@ -263,7 +263,7 @@ impl Host {
 
     /// Every link that is known, in the order of first use.
     pub fn links(&self) -> impl Iterator<Item = LinkStatus<'_>> {
-        self.links.iter().map(Link::status)
+        self.links.statuses()
     }
 
     fn slot_edge(&mut self, now: Now) {

@@ -44,7 +44,7 @@ impl BestOnLinks {
 /// The link of a path that leaves managed flows least. Of equal ones it is the one nearest to the receiver: fewest flows
 /// of the host share it, and what one of them got there says most of the whole path.
 fn tightest(links: &Links, path: &[usize]) -> Option<usize> {
-    path.iter().rev().copied().min_by_key(|&link| links.get(link).usable())
+    path.iter().rev().copied().min_by_key(|&link| links.usable(link))
 }
 
 impl Host {

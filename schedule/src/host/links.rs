@@ -83,9 +83,10 @@ impl Link {
         }
     }
 
-    /// What was said of promises there is old news.
+    /// What was said of traffic there is old news.
     fn forget(&mut self) {
         self.word = 0;
+        self.view.cross = Rate::ZERO;
         self.view.load.clear();
         self.view.flows.clear();
         self.view.rest.clear();
@@ -102,9 +103,9 @@ impl Link {
             (told, configured) => told.min(configured),
         }
     }
-    /// What is left to unmanaged traffic: as measured here, or the holder's word.
-    pub fn cross(&self) -> Rate {
-        self.cross.reserved(self.capacity()).max(self.view.cross)
+    /// What is left to unmanaged traffic: as measured here, or the holder's word as far as that still counts.
+    fn cross(&self, trust: f64) -> Rate {
+        self.cross.reserved(self.capacity()).max(self.view.cross.times(trust))
     }
     /// The payload rate as configured.
     pub fn configured(&self) -> Rate {
@@ -135,8 +136,9 @@ impl Link {
     pub fn foreign(&self, job: JobId) -> Option<&Foreign> {
         self.foreign.iter().find(|foreign| foreign.job == job)
     }
-    pub fn status(&self) -> LinkStatus<'_> {
-        LinkStatus { link: self.link, capacity: self.capacity(), load: &self.view.load, cross: self.cross() }
+    /// For people, at this trust in the view.
+    pub fn status(&self, trust: f64) -> LinkStatus<'_> {
+        LinkStatus { link: self.link, capacity: self.capacity(), load: &self.view.load, cross: self.cross(trust) }
     }
     /// Whether unmanaged traffic used the link in the last ten seconds: short flows come back.
     pub fn unmanaged_lately(&self, now: Now) -> bool {
@@ -154,10 +156,10 @@ impl Link {
         };
         Some(Allowance { up_to: self.capacity(), yields }).filter(|allowance| allowance.up_to > Rate::ZERO)
     }
-    /// What managed flows may use beside unmanaged traffic.
-    pub fn usable(&self) -> Rate {
+    /// What managed flows may use beside unmanaged traffic, at this trust in the view.
+    pub fn usable(&self, trust: f64) -> Rate {
         let capacity = self.capacity();
-        capacity.times(1.0 - self.reserve).min(capacity.minus(self.cross()))
+        capacity.times(1.0 - self.reserve).min(capacity.minus(self.cross(trust)))
     }
 }
 
@@ -269,6 +271,11 @@ impl Links {
         self.all.iter()
     }
 
+    /// All links as people see them, in order of first use.
+    pub fn statuses(&self) -> impl Iterator<Item = LinkStatus<'_>> {
+        self.all.iter().map(|link| link.status(views::trust(&self.holders, link.holder).weight))
+    }
+
     /// The holders of links that are used.
     pub fn holders(&self) -> impl Iterator<Item = (HolderId, ViewState)> + '_ {
         self.holders.iter().filter(|(_, view)| view.uses > 0).map(|(id, view)| (*id, view.state))
@@ -293,7 +300,12 @@ impl Links {
     /// Links only this host sends on, with what managed flows may use.
     pub fn own_usable(&self) -> Vec<(usize, Rate)> {
         let own = self.all.iter().enumerate().filter(|(_, link)| link.holder.is_none());
-        own.map(|(index, link)| (index, link.usable())).collect()
+        own.map(|(index, link)| (index, link.usable(1.0))).collect()
+    }
+
+    /// What managed flows may use of a link beside unmanaged traffic.
+    pub fn usable(&self, index: usize) -> Rate {
+        self.all[index].usable(self.trust(index).weight)
     }
 
     /// A plan was made by all that is known.
@@ -322,7 +334,7 @@ impl Links {
             view.flows.truncate(LinkView::MAX_FLOWS);
             view.rest.truncate(LinkView::MAX_SUMS);
             view.flows.sort_unstable_by_key(|promise| (promise.rank(), promise.flow));
-            let before = link.capacity().minus(link.cross());
+            let before = link.capacity().minus(link.cross(1.0));
             (link.view, link.view_slot, link.word) = (view, slot, word);
             new.note(link.take_promises(now));
             new.note(link.left_otherwise(before));
@@ -334,7 +346,7 @@ impl Links {
     /// A slot has passed.
     pub fn slot_edge(&mut self, now: Now) {
         for link in &mut self.all {
-            let (cross, capacity) = (link.cross(), link.capacity());
+            let (cross, capacity) = (link.cross(views::trust(&self.holders, link.holder).weight), link.capacity());
             link.unmanaged.slot(now.mono, cross, capacity);
             link.forget_unused(&self.holders);
         }

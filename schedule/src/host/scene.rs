@@ -231,7 +231,7 @@ impl Host {
                 drawn.jobs.clear();
             }
             drawn.active += drawn.others.iter().map(Other::flows).sum::<u64>();
-            drawn.usable = link.usable();
+            drawn.usable = link.usable(trust);
             drawn.configured = link.configured();
             drawn.own = link.holder.is_none();
             drawn.trust = trust;

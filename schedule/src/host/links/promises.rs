@@ -94,7 +94,7 @@ impl Link {
 
     /// How much more or less is left there than before to managed flows.
     pub(super) fn left_otherwise(&mut self, before: Rate) -> Change {
-        let left = self.capacity().minus(self.cross());
+        let left = self.capacity().minus(self.cross(1.0));
         if left == before {
             return Change::None;
         }

@@ -9,16 +9,20 @@
 //! | decaying | up to K slots, or the holder is not warm yet | count less and less | moves to an equal share |
 //! | local | longer | forgotten | equal share of what is known |
 //!
+//! What it said of unmanaged traffic counts as much as its promises.
+//!
 //! Promises are of slots, and end at times, of the cluster's clock. When that is set by more than a slot nobody knows for a
 //! while which of them are past: for [`HELD_SLOTS`] slots every view is held, neither fresh nor given up, and what is promised
 //! lasts as long as it did before the clock was set ahead.
+
+use std::collections::BTreeMap;
 
 use super::super::change::Change;
 use super::super::config::HostConfig;
 use super::{Link, Links};
 use crate::clock::ClockStep;
 use crate::event::{ClockTrust, Now};
-use crate::units::{Nanos, Slot};
+use crate::units::{HolderId, Nanos, Slot};
 
 /// So many slots views are held after a step of the cluster's clock.
 const HELD_SLOTS: u64 = 2;
@@ -89,13 +93,18 @@ impl Clocks {
     }
 }
 
+/// How much the views of links of this holder count.
+pub(super) fn trust(holders: &BTreeMap<HolderId, HolderView>, holder: Option<HolderId>) -> Trust {
+    match holder.and_then(|holder| holders.get(&holder)) {
+        None => Trust { weight: 1.0, fresh: true },
+        Some(view) => Trust { weight: view.trust, fresh: view.state == ViewState::Fresh },
+    }
+}
+
 impl Links {
     /// How much the view of this link counts.
     pub fn trust(&self, index: usize) -> Trust {
-        match self.all[index].holder.and_then(|holder| self.holders.get(&holder)) {
-            None => Trust { weight: 1.0, fresh: true },
-            Some(view) => Trust { weight: view.trust, fresh: view.state == ViewState::Fresh },
-        }
+        trust(&self.holders, self.all[index].holder)
     }
 
     /// Do the views of all links count in full by which this host receives?

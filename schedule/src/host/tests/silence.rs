@@ -13,23 +13,26 @@ struct Seen {
     why: [Why; 3],
 }
 
-/// The ends of this many slots, the first of them just before the silence begins.
-fn by_slot(slots: u64) -> Vec<Seen> {
-    let mut host = lone_host();
-    // Another host's round goes first, with less than a third of the link.
+/// What the switch says of its link: another host's round goes first, with less than a third of it.
+fn view_of_a_round() -> crate::LinkView {
     let other = crate::FlowPromise {
         flow: FlowId(7),
         key: Nanos(1),
         rates: vec![Rate::mbps(300); 10],
         ..crate::FlowPromise::default()
     };
-    let view = crate::LinkView {
+    crate::LinkView {
         link: LinkId::new(HOLDER.0, 0),
         capacity: CAPACITY,
         load: vec![Rate::mbps(300); 10],
         flows: vec![other],
         ..crate::LinkView::default()
-    };
+    }
+}
+
+/// The ends of this many slots, the first of them just before the silence begins of a switch that said this.
+fn by_slot(view: &crate::LinkView, slots: u64) -> Vec<Seen> {
+    let mut host = lone_host();
     for n in 0..3 {
         let (id, job) = (FlowId(u64::from(HostId::of("h0").0) << 32 | n), JobId::of(&format!("j{n}")));
         let egress = crate::Hop { link: LinkId::egress(HostId::of("h0")), capacity: CAPACITY, holder: None };
@@ -62,7 +65,7 @@ fn by_slot(slots: u64) -> Vec<Seen> {
 /// Promises: P-15
 #[test]
 fn a_switch_that_falls_silent_costs_no_flow_a_tenth_in_two_slots_and_halves_none() {
-    let seen: Vec<[Rate; 3]> = by_slot(15).iter().map(|seen| seen.orders).collect();
+    let seen: Vec<[Rate; 3]> = by_slot(&view_of_a_round(), 15).iter().map(|seen| seen.orders).collect();
     let first = seen[0];
     assert!(first[0] > Rate::mbps(600) && first[1] < Rate::mbps(50), "the shortest round goes first: {first:?}");
     for slot in &seen[1..=2] {
@@ -86,11 +89,25 @@ fn a_switch_that_falls_silent_costs_no_flow_a_tenth_in_two_slots_and_halves_none
 
 #[test]
 fn what_holds_a_flow_on_a_link_of_a_silent_switch_is_the_hosts_own_table() {
-    let seen = by_slot(15);
+    let seen = by_slot(&view_of_a_round(), 15);
     let local = |seen: &Seen| seen.why.iter().filter(|why| **why == Why::LocalTable).count();
     assert_eq!(local(&seen[0]), 0, "{:?}", seen[0].why);
     let last = seen.last().expect("fifteen slots");
     assert!(local(last) > 0 && !last.why.contains(&Why::LinkCap), "{:?}", last.why);
+}
+
+/// Promises: P-15
+#[test]
+fn unmanaged_traffic_that_a_silent_switch_spoke_of_counts_less_and_less_and_then_no_more() {
+    let view = crate::LinkView { flows: Vec::new(), load: Vec::new(), cross: Rate::mbps(800), ..view_of_a_round() };
+    let sums: Vec<Rate> =
+        by_slot(&view, 20).iter().map(|seen| seen.orders.into_iter().fold(Rate::ZERO, Rate::plus)).collect();
+    assert!(sums[0] <= Rate::mbps(200), "beside 800 Mbit/s of others: {sums:?}");
+    assert!(sums[2] <= Rate::mbps(200), "held while the view is: {sums:?}");
+    assert!(sums.windows(2).all(|pair| pair[1] >= pair[0].times(0.99)), "{sums:?}");
+    let (half, last) = (sums[7], sums[19]);
+    assert!(half > Rate::mbps(250) && half < Rate::mbps(800), "on the way: {sums:?}");
+    assert!(last >= Rate::mbps(900), "nobody is known to send there any more: {sums:?}");
 }
 
 /// What the only flow of a host is ordered when it ends and begins anew in one moment, so many milliseconds after the switch was
