@@ -61,7 +61,7 @@ pub struct Shown {
     pub part: Part,
     /// Its figures against their bars.
     pub figures: Vec<Figure>,
-    /// Memory and so on over time, by process; empty in virtual time.
+    /// Memory and so on over time, by process; over virtual time where that is what passes.
     pub series: Vec<Series>,
     /// Why it was not run, or what broke; empty: neither.
     pub why: String,
@@ -114,7 +114,7 @@ pub fn soak(bench: &Bench<'_>, settings: &Settings) -> Result<Report, RunError> 
         }
         tracing::info!("soak: {part:?}");
         let shown = match part {
-            Part::Thousand => virtual_time::thousand(settings.scale, bench.stop),
+            Part::Thousand => virtual_time::thousand(settings.scale, settings.seed, bench.stop),
             Part::Day => virtual_time::day(settings.scale, settings.seed, bench.stop),
             Part::Daemons => real::daemons(&ground, usize::from(settings.daemons)),
             Part::Flows => real::flows(&ground, settings.flows),

@@ -41,7 +41,7 @@ impl Slope {
 }
 
 /// The part of readings at the beginning that count for nothing: tables and caches fill.
-const WARM_UP: f64 = 0.2;
+pub const WARM_UP: f64 = 0.2;
 
 /// The line through points (s, value) by least squares, without the warm-up. Of fewer than three points nothing is known.
 pub fn slope(points: &[(f64, f64)]) -> Slope {
