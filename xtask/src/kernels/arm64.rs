@@ -19,6 +19,9 @@ const AARCH64: u16 = 183;
 /// programs of this machine cannot.
 const TESTED: [&str; 3] = ["sluice-progress", "sluice-nccl", "sluice-pslite"];
 
+/// Tests of what the emulator cannot do: it gives no option of a socket that is longer than an int, and so no cookie.
+const BEYOND_THE_EMULATOR: [&str; 1] = ["sockets::tests::new_connections_are_found_once_with_the_end_that_opened_them"];
+
 /// Builds and tests; says in the end what was not tried.
 pub(super) fn run() -> Result<(), String> {
     let missing: Vec<&str> =
@@ -54,11 +57,13 @@ pub(super) fn run() -> Result<(), String> {
         }
     }
     let test = Step::cargo(&["test", "--locked", "--target", TARGET, "--lib", "--no-fail-fast"]);
-    let test = test.args(TESTED.iter().flat_map(|package| ["-p", *package]));
-    linked(test).run()?;
+    let test = test.args(TESTED.iter().flat_map(|package| ["-p", *package])).args(["--", "--exact"]);
+    linked(test.args(BEYOND_THE_EMULATOR.iter().flat_map(|test| ["--skip", *test]))).run()?;
     println!("kernels: arm64: built, and the tests within {} pass there, emulated", TESTED.join(", "));
     println!(
-        "kernels: arm64: not tried: a kernel, the programs for it, and what preloads a library into other programs"
+        "kernels: arm64: not tried: a kernel, the programs for it, what preloads a library into other programs, and {}, since \
+         the emulator gives no option of a socket that is longer than an int",
+        BEYOND_THE_EMULATOR.join(", ")
     );
     Ok(())
 }
