@@ -38,10 +38,12 @@ const START: Duration = Duration::from_secs(30);
 /// It ends within this time after it was asked to.
 const END: Duration = Duration::from_secs(3);
 
+/// Exit status for a configuration that is not valid.
+pub const EXIT_INVALID: u8 = 2;
 /// Exit status when enforcement was required and does not work.
-const EXIT_NO: u8 = 3;
+pub(crate) const EXIT_NO: u8 = 3;
 /// Exit status when another daemon runs here, or the run directory may not be used.
-const EXIT_TAKEN: u8 = 4;
+pub(crate) const EXIT_TAKEN: u8 = 4;
 
 struct Signals {
     reload: Signal,

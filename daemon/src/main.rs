@@ -8,15 +8,13 @@ use std::process::ExitCode;
 use clap::Parser;
 use sluiced::args::{Arguments, Check, Command, Form};
 use sluiced::config::{self, Loaded};
+use sluiced::daemon::EXIT_INVALID;
 use sluiced::{cleanup, daemon, privilege, probe, sys};
 
 /// No thread waits for another one to free memory. In the C library's allocator the deciding loop, a real-time thread, waited
 /// half a second for ordinary ones that held its arena's lock and had no processor, and all orders ran out.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
-/// Exit status for a configuration that is not valid.
-const EXIT_INVALID: u8 = 2;
 
 fn main() -> ExitCode {
     sys::keep_little_memory();

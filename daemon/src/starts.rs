@@ -75,7 +75,13 @@ impl Starts {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use sluice_units::unit::Unit;
+    use sluice_units::value;
+
     use super::*;
+    use crate::daemon::{EXIT_INVALID, EXIT_NO, EXIT_TAKEN};
 
     fn at(ms: u64) -> Nanos {
         Nanos::from_millis(ms)
@@ -110,5 +116,26 @@ mod tests {
             assert_eq!(starts.note(at(20)), 1, "{}", &text[..text.len().min(60)]);
         }
         assert_eq!(Starts::new(Path::new("/no/such/directory")).note(at(1)), 1, "nowhere to write");
+    }
+
+    /// Promises: P-24
+    #[test]
+    fn the_unit_starts_it_again_soon_and_as_often_as_it_takes_to_stay_out_of_the_way() {
+        let repository = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a repository");
+        let unit = Unit::read(&repository.join("deploy/systemd/sluiced.service"), &[]).expect("a unit");
+        // Fewer, and none would come to be the one that stays out; more, and one that dies of something else goes on dying.
+        assert_eq!(unit.all("Unit", "StartLimitBurst"), [LOOP.to_string()]);
+        let within = Duration::from_nanos(WITHIN.0);
+        let interval = unit.all("Unit", "StartLimitIntervalSec").last().and_then(|text| value::time(text));
+        assert_eq!(interval, Some(within));
+        // What was killed, what aborted, and what the watchdog found hanging.
+        assert_eq!(unit.one("Restart"), Some("on-failure"));
+        let useless = [EXIT_INVALID, EXIT_NO, EXIT_TAKEN].map(|status| status.to_string());
+        assert_eq!(unit.words("RestartPreventExitStatus").collect::<Vec<_>>(), useless);
+        let pause = unit.time("RestartSec").expect("a pause");
+        assert!(pause * 100 < within, "those that die at once are a loop: {pause:?}");
+        let page = std::fs::read_to_string(repository.join("docs/operating.md")).expect("a page");
+        let said = format!("by its unit {} ms after a crash", pause.as_millis());
+        assert!(page.contains(&said), "docs/operating.md does not say {said:?}");
     }
 }
