@@ -2,6 +2,7 @@
 
 mod analyze;
 mod assets;
+mod restarts;
 mod start;
 
 use std::path::{Path, PathBuf};

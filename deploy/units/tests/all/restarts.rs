@@ -1,0 +1,28 @@
+//! Services that end by a fault start again, soon; with a configuration that is not valid they do not.
+
+use std::time::Duration;
+
+use sluice_units::unit::Unit;
+
+use crate::{UNITS, shipped};
+
+/// The pause before a service starts again; docs/operating.md names it.
+const PAUSE: Duration = Duration::from_millis(100);
+/// Exit status of both programs for a configuration that is not valid.
+const INVALID: &str = "2";
+
+#[test]
+fn services_start_again_after_a_fault_whatever_drop_ins_they_have() {
+    let services = UNITS.into_iter().filter(|(unit, _)| unit.ends_with(".service"));
+    let mut seen = 0;
+    for (name, drop_ins) in services {
+        let drop_ins: Vec<_> = drop_ins.iter().map(|name| shipped("systemd").join(name)).collect();
+        for chosen in [&[][..], &drop_ins[..]] {
+            let unit = Unit::read(&shipped("systemd").join(name), chosen).unwrap_or_else(|e| panic!("{e}"));
+            assert_eq!((unit.one("Restart"), unit.time("RestartSec")), (Some("on-failure"), Some(PAUSE)), "{name}");
+            assert!(unit.words("RestartPreventExitStatus").any(|status| status == INVALID), "{name}");
+            seen += 1;
+        }
+    }
+    assert_eq!(seen, 4);
+}
