@@ -53,6 +53,7 @@ use crate::starts::{self, Starts};
 use crate::stored::Keeper;
 use links::Links;
 use pace::{Pace, span};
+use publish::Due;
 
 /// The clock's quality is asked for this often.
 const CLOCK_EVERY: Nanos = Nanos::from_millis(1_000);
@@ -101,9 +102,7 @@ pub struct Agent {
     wake: Option<AsyncFd<OwnedFd>>,
     news: Arc<Notify>,
     asked_clock: Option<Nanos>,
-    published: Nanos,
-    /// What the last snapshot took of a processor.
-    publish_took: Nanos,
+    due: Due,
     watchdog_fed: Nanos,
     links: Links,
     stop: bool,
@@ -222,8 +221,7 @@ impl Agent {
             wake: None,
             news,
             asked_clock: None,
-            published: Nanos::ZERO,
-            publish_took: Nanos::ZERO,
+            due: Due::default(),
             watchdog_fed: Nanos::ZERO,
             links: Links::new(),
             stop: false,
