@@ -50,7 +50,7 @@ pub fn fixed() -> Vec<Limit> {
         limit("label", Label::MAX_BYTES, "bytes", "the rest of the name is cut"),
         limit("metric-links", metrics::MAX_LINKS, "links", "further ones have no series"),
         limit("metric-switches", metrics::MAX_SWITCHES, "switches", "further ones have no series"),
-        limit("http-connections", http::serve::MAX_CONNECTIONS, "connections", "the next one waits"),
+        limit("http-connections", http::serve::MAX_CONNECTIONS, "connections", "the next one is closed"),
         limit("http-per-user", http::places::PER_USER, "connections", "the next one of the user is closed"),
         limit("metrics-readers", http::exposition::READERS, "at a time", "the next one is refused for now"),
         limit("metrics-page", http::exposition::MAX_BYTES, "bytes", "the rest is left out, and the page says so"),
