@@ -42,7 +42,7 @@ use crate::enforce::{self, Enforcement, TooLittle};
 use crate::exchange::{Exchange, INBOX, Identity};
 use crate::fabric::{Fabric, Known};
 use crate::facts::Facts;
-use crate::http::Rules;
+use crate::http::{Rules, TurnedAway};
 use crate::interfaces;
 use crate::journal::Journal;
 use crate::logging::Filter;
@@ -185,6 +185,7 @@ impl Agent {
             asked: 0.into(),
             timeline: core.timeline(),
             unrecorded: Arc::default(),
+            turned_away: TurnedAway::default(),
             rules: watch::Sender::new(Arc::new(Rules::of(&config))),
         });
         let tier = core.datapath().tier();

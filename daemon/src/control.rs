@@ -17,7 +17,7 @@ use crate::audit::Audit;
 use crate::clock::monotonic;
 use crate::config::value::LogFilter;
 use crate::core::fleet::FleetWord;
-use crate::http::{Control, Rules};
+use crate::http::{Control, Lack, Rules, TurnedAway};
 use crate::logging::Filter;
 
 /// The loop answers a request within this time, or it is stuck.
@@ -48,6 +48,8 @@ pub struct Shared {
     pub timeline: Arc<Mutex<Timeline>>,
     /// Commands that could not be written to the audit file.
     pub unrecorded: Arc<AtomicU64>,
+    /// Who asked over HTTP and was turned away.
+    pub turned_away: TurnedAway,
     /// Who may ask for what over HTTP, as the configuration has it that holds.
     pub rules: watch::Sender<Arc<Rules>>,
 }
@@ -139,5 +141,8 @@ impl Control for Handle {
     }
     fn audit(&self, last: usize) -> audit::Audit {
         self.audit.last(last)
+    }
+    fn turned_away(&self, lack: Lack) {
+        self.shared.turned_away.add(lack);
     }
 }

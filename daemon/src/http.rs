@@ -14,6 +14,7 @@ mod noted;
 pub(crate) mod places;
 pub(crate) mod serve;
 mod stream;
+mod turned;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,6 +29,7 @@ use tokio::sync::watch;
 
 pub use guard::Rules;
 pub use serve::{Listeners, bind_unix, serve};
+pub use turned::{Lack, TurnedAway};
 
 /// What HTTP needs of the daemon. Calls may block for a moment; they run outside the asynchronous threads.
 pub trait Control: Send + Sync + 'static {
@@ -54,6 +56,8 @@ pub trait Control: Send + Sync + 'static {
     fn note(&self, entry: Entry);
     /// The last so many commands.
     fn audit(&self, last: usize) -> Audit;
+    /// Counts somebody who was turned away.
+    fn turned_away(&self, lack: Lack);
 }
 
 /// The slot loop is alive if it moved within this many slots, or [`ALIVE_WITHIN`], whichever is longer.

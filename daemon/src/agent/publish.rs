@@ -58,6 +58,7 @@ impl Agent {
         let mut snapshot = crate::snapshot::take(&self.core, &self.facts);
         snapshot.counters.refused_connections(&self.identity.refusals.counts());
         snapshot.counters.commands_unrecorded = self.shared.unrecorded.load(Ordering::Relaxed);
+        self.shared.turned_away.tell(&mut snapshot.counters);
         let line = format!(
             "{}, {}{}; {} jobs, {} flows",
             snapshot.daemon.mode.as_str(),

@@ -25,7 +25,7 @@ use super::guard::{Caller, Rules};
 use super::noted::Noted;
 use super::places::Readings;
 use super::stream::{Streams, Until, stream};
-use super::{ALIVE_SLOTS, ALIVE_WITHIN, Control};
+use super::{ALIVE_SLOTS, ALIVE_WITHIN, Control, Lack};
 
 /// Largest body of a request.
 pub(crate) const MAX_BODY_BYTES: usize = 64 * 1024;
@@ -275,6 +275,7 @@ async fn timeline(
     };
     let operator = || blocking_command(app.rules(), caller);
     let Some(place) = app.readings.begin(operator).await else {
+        app.control.turned_away(Lack::Reading);
         let help = "others are reading it; try again in some seconds";
         return refuse(StatusCode::SERVICE_UNAVAILABLE, "unavailable", "the timeline is being read too often", help);
     };
@@ -301,6 +302,7 @@ async fn timeline(
 async fn flight(State(app): State<App>, Extension(caller): Extension<Caller>) -> Response {
     let operator = || blocking_command(app.rules(), caller);
     let Some(place) = app.readings.begin(operator).await else {
+        app.control.turned_away(Lack::Reading);
         let help = "others are reading it; try again in some seconds";
         return refuse(StatusCode::SERVICE_UNAVAILABLE, "unavailable", "the record is being read too often", help);
     };

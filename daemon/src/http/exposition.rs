@@ -10,8 +10,8 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use tokio::sync::{Mutex, Semaphore};
 
-use super::Control;
 use super::api::{App, blocking, refuse};
+use super::{Control, Lack};
 use crate::metrics;
 
 /// Readers at a time; the next one is told to come again.
@@ -67,6 +67,7 @@ fn bounded(mut page: String) -> String {
 /// `GET /metrics`.
 pub(super) async fn prometheus(State(app): State<App>) -> Response {
     let Ok(_reader) = app.expositions.readers.try_acquire() else {
+        app.control.turned_away(Lack::Metrics);
         return refuse(
             StatusCode::SERVICE_UNAVAILABLE,
             "unavailable",

@@ -16,11 +16,11 @@ use tokio::net::{TcpListener, UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 
-use super::Control;
 use super::api::{App, RENDERINGS, router};
 use super::guard::{Caller, Rules};
 use super::places::{Place, Places, Readings};
 use super::stream::{Streams, Until};
+use super::{Control, Lack};
 
 /// Connections at a time, for TCP and for the Unix socket each: neither can shut the other out.
 pub(crate) const MAX_CONNECTIONS: usize = 32;
@@ -106,11 +106,16 @@ fn has_spare(listener: BorrowedFd<'_>) -> bool {
 }
 
 /// What was accepted, if that worked and enough descriptors are free. Otherwise it is turned away, and a pause made.
-async fn admitted<T>(accepted: io::Result<T>, listener: BorrowedFd<'_>) -> Option<T> {
+async fn admitted<T>(accepted: io::Result<T>, listener: BorrowedFd<'_>, app: &App) -> Option<T> {
     match accepted {
         Ok(accepted) if has_spare(listener) => return Some(accepted),
-        // Closed before the pause: its descriptor is one of those that are short.
-        turned_away => drop(turned_away),
+        Ok(turned_away) => {
+            app.control.turned_away(Lack::Descriptor);
+            // Closed before the pause: its descriptor is one of those that are short.
+            drop(turned_away);
+        }
+        // Whoever that was waits to be accepted, or has gone.
+        Err(error) => drop(error),
     }
     tokio::time::sleep(ACCEPT_PAUSE).await;
     None
@@ -120,10 +125,12 @@ async fn accept_tcp(listener: TcpListener, app: App, slots: Arc<Semaphore>) {
     let mut connections = JoinSet::new();
     loop {
         while connections.try_join_next().is_some() {}
-        let Some((stream, from)) = admitted(listener.accept().await, listener.as_fd()).await else { continue };
+        let Some((stream, from)) = admitted(listener.accept().await, listener.as_fd(), &app).await else { continue };
         // No free slot: closing at once says more than a connection that never answers.
         if let Ok(slot) = Arc::clone(&slots).try_acquire_owned() {
             connections.spawn(connection(stream, app.clone(), Caller::Tcp(from), slot));
+        } else {
+            app.control.turned_away(Lack::Connection);
         }
     }
 }
@@ -133,13 +140,15 @@ async fn accept_unix(listener: UnixListener, app: App) {
     let mut connections = JoinSet::new();
     loop {
         while connections.try_join_next().is_some() {}
-        let Some((stream, _)) = admitted(listener.accept().await, listener.as_fd()).await else { continue };
+        let Some((stream, _)) = admitted(listener.accept().await, listener.as_fd(), &app).await else { continue };
         let Ok(who) = stream.peer_cred() else { continue };
         let caller = Caller::Unix { uid: who.uid(), gid: who.gid(), pid: who.pid() };
         if let Some(place) = places.take(who.uid(), app.rules().is_own(caller)) {
             connections.spawn(connection(stream, app.clone(), caller, place));
         } else if let Ok(question) = Arc::clone(&questions).try_acquire_owned() {
             connections.spawn(operator(stream, app.clone(), caller, Arc::clone(&places), question));
+        } else {
+            app.control.turned_away(Lack::Connection);
         }
     }
 }
@@ -153,6 +162,8 @@ async fn operator(stream: UnixStream, app: App, caller: Caller, places: Arc<Plac
         && let Some(place) = places.take(uid, true)
     {
         connection(stream, app, caller, place).await;
+    } else {
+        app.control.turned_away(Lack::Connection);
     }
 }
 

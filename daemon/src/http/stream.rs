@@ -24,9 +24,9 @@ use sluice_wire::timeline::Lanes;
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::Instant;
 
-use super::Control;
 use super::api::{App, blocking, refuse};
 use super::guard::Caller;
+use super::{Control, Lack};
 use crate::clock::monotonic;
 
 /// Streams over TCP at a time, of its 32 connections.
@@ -116,6 +116,7 @@ pub(super) async fn stream(
         Err(error) => return refuse(StatusCode::BAD_REQUEST, "invalid", &error.to_string(), "hz=1 or hz=4"),
     };
     let Some(place) = app.streams.place(caller) else {
+        app.control.turned_away(Lack::Stream);
         let message = format!("{STREAMS_TCP} pages are open already, or {STREAMS_UNIX} streams on the Unix socket");
         return refuse(StatusCode::SERVICE_UNAVAILABLE, "unavailable", &message, "close one, or use sluice top");
     };

@@ -4,11 +4,12 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 use serde_json::json;
 use sluice_schedule::policy::Why;
 use sluice_schedule::{Bytes, JobId, Nanos, Rate, Slot};
-use sluice_wire::snapshot::{Mode, SCHEMA};
+use sluice_wire::snapshot::{Counters, Mode, SCHEMA};
 use sluice_wire::timeline::{FlowRecord, Limits, Trigger};
 
 use super::*;
@@ -29,6 +30,7 @@ struct Fake {
     flight: Mutex<Option<PathBuf>>,
     /// Whoever asks for a snapshot waits while this is taken.
     still: Mutex<()>,
+    turned_away: TurnedAway,
 }
 
 impl Control for Fake {
@@ -88,6 +90,9 @@ impl Control for Fake {
         audit.keep(last);
         audit
     }
+    fn turned_away(&self, lack: Lack) {
+        self.turned_away.add(lack);
+    }
 }
 
 struct Running {
@@ -123,6 +128,7 @@ fn start_with(time: Duration) -> Running {
         noted: Mutex::new(vec![]),
         flight: Mutex::new(None),
         still: Mutex::new(()),
+        turned_away: TurnedAway::default(),
     });
     let (listeners, tcp) = runtime.block_on(async {
         let tcp = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -156,6 +162,12 @@ impl Running {
             body.len()
         );
         exchange(stream, &(head + body))
+    }
+    /// Who was turned away so far: for want of connections, of places among readings, and among readers of the metrics.
+    fn turned_away(&self) -> [u64; 3] {
+        let mut counters = Counters::default();
+        self.fake.turned_away.tell(&mut counters);
+        [counters.askers_refused_connections, counters.askers_refused_readings, counters.askers_refused_metrics]
     }
 }
 
@@ -245,10 +257,26 @@ fn slow_and_many_clients_are_cut_off() {
             || matches!(extra.read(&mut [0]), Err(e) if e.kind() == std::io::ErrorKind::ConnectionReset)
     });
     assert!(refused, "a 33rd connection was never closed");
+    let [counted, readings, metrics] = daemon.turned_away();
+    assert!(counted > 0 && (readings, metrics) == (0, 0), "{counted} {readings} {metrics}");
     held[0].write_all(b"GET / HT").expect("write");
     let mut rest = Vec::new();
     held[0].set_read_timeout(Some(Duration::from_secs(30))).expect("timeout");
     held[0].read_to_end(&mut rest).expect("the daemon closes a header that never ends");
+}
+
+#[test]
+fn whoever_finds_no_place_on_the_unix_socket_counts() {
+    let daemon = start();
+    let began = Instant::now();
+    // On a busy machine the first of them may have been closed for their silence before the last one comes.
+    while daemon.turned_away()[0] == 0 {
+        assert!(began.elapsed() < Duration::from_secs(30), "all of 33 have a place");
+        let connect = |_| UnixStream::connect(&daemon.unix).expect("connect");
+        let _held: Vec<UnixStream> = (0..=serve::MAX_CONNECTIONS).map(connect).collect();
+        // Accepting is another task's work.
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }
 
 /// Asks for the timeline and reads its status only.
@@ -274,6 +302,7 @@ fn sixty_four_slow_readers_of_the_timeline_cost_six_looks_at_it_at_most() {
     let operators = if nix::unistd::geteuid().is_root() { 2 } else { 0 };
     assert_eq!((of(200), of(200) + of(503)), (4 + operators, 64));
     assert_eq!(daemon.fake.looks.load(Ordering::SeqCst), 4 + operators, "nobody else took the loop's lock");
+    assert_eq!(daemon.turned_away()[1] as usize, of(503));
     // They go, and others find room.
     drop(readers);
     let again = (0..500).any(|_| {
@@ -301,6 +330,7 @@ fn of_five_readers_of_the_metrics_one_is_told_at_once_to_come_again() {
     // No page can be made now: whoever is answered found no place.
     let (status, answer) = answers.recv_timeout(Duration::from_secs(30)).expect("one is answered");
     assert!(status == 503 && answer.contains("as many as may at a time"), "{status}: {answer}");
+    assert_eq!(daemon.turned_away(), [0, 0, 1]);
     drop(still);
     for _ in 0..exposition::READERS {
         let (status, answer) = answers.recv_timeout(Duration::from_secs(30)).expect("they are answered");

@@ -232,6 +232,16 @@ counters! {
     connections_refused_disbelieved: u64 = 0,
     /// Connections of others refused: this host's own certificate cannot be used.
     connections_refused_certificates_unusable: u64 = 0,
+    /// Who asked over HTTP and was turned away: no place among connections, of all or of the user.
+    askers_refused_connections: u64 = 0,
+    /// Who asked over HTTP and was turned away: too few file descriptors were free.
+    askers_refused_descriptors: u64 = 0,
+    /// Who asked over HTTP and was turned away: no place among streams of the page.
+    askers_refused_streams: u64 = 0,
+    /// Who asked over HTTP and was turned away: no place among readings of the timeline and of the flight record.
+    askers_refused_readings: u64 = 0,
+    /// Who asked over HTTP and was turned away: no place among readers of the metrics.
+    askers_refused_metrics: u64 = 0,
     /// Files of the progress directory that are no page, or one too many of their user.
     refused_pages: u64 = 0,
     /// Connections that a page names and another user has.
