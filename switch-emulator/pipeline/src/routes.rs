@@ -1,6 +1,6 @@
 //! Where packets go: the longest prefix, and among equally good ports the one that the connection's hash says.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use crc::{CRC_32_ISO_HDLC, Crc, Table};
@@ -44,7 +44,7 @@ pub struct Group {
 }
 
 /// One bucket of a group: the key of `ecmp`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Member {
     /// The group's number.
     pub group: u16,
@@ -58,7 +58,7 @@ pub struct Routes {
     entries: BTreeMap<Ipv4Net, Action>,
     /// The entries as ranges of addresses: where each begins, in order, and what holds from there on.
     ranges: Vec<Range>,
-    members: HashMap<Member, NextHop>,
+    members: BTreeMap<Member, NextHop>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -99,7 +99,7 @@ impl Routes {
         };
     }
 
-    /// Both tables, as the statements that fill them.
+    /// Both tables, as the statements that fill them, in the order of their keys.
     pub fn statements(&self) -> impl Iterator<Item = Statement> {
         let routes = self.entries.iter().map(|(to, action)| Statement::Route(*to, *action));
         routes.chain(self.members.iter().map(|(member, hop)| Statement::Member(*member, *hop)))
@@ -221,6 +221,23 @@ mod tests {
         routes.set_member(Member { group: 7, bucket: 0 }, None);
         let lost = (0..4000).filter(|port| routes.next_hop([10, 0, 1, 1].into(), || tuple(*port)).is_none()).count();
         assert_eq!(lost, of_port[0], "an empty bucket is no way, as in the program");
+    }
+
+    #[test]
+    fn tables_are_told_in_the_order_of_their_keys_however_they_were_filled() {
+        let mut routes = Routes::default();
+        for (group, bucket) in [(7, 3), (2, 9), (7, 0), (1, 1), (2, 0), (7, 1)] {
+            routes.set_member(Member { group, bucket }, Some(hop(bucket)));
+        }
+        for net in ["10.0.2.0/24", "10.0.1.0/24", "10.0.0.0/8"] {
+            routes.set(net.parse().unwrap(), Action::Hop(hop(1)));
+        }
+        let told: Vec<String> = routes.statements().map(|statement| statement.to_string()).collect();
+        let key = |line: &String| line.split(" via ").next().unwrap().to_owned();
+        let keys: Vec<String> = told.iter().map(key).collect();
+        let members = ["member 1 1", "member 2 0", "member 2 9", "member 7 0", "member 7 1", "member 7 3"];
+        assert_eq!(keys[..3], ["route 10.0.0.0/8", "route 10.0.1.0/24", "route 10.0.2.0/24"]);
+        assert_eq!(keys[3..], members);
     }
 
     #[test]
