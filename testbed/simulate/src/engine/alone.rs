@@ -3,7 +3,7 @@
 //! The shape is everything that matters: bytes, dependencies, and which flows share which capacities. Jobs that are
 //! placed alike have one shape, so a scenario of thousands of jobs has few.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::fluid::{Dep, Fluid, Grid, Moving, NEVER};
 
@@ -40,8 +40,8 @@ impl Alone {
 }
 
 /// The round in numbers, links named by first use; and those names.
-fn shape(pieces: &[Piece], capacity: &[f64]) -> (Vec<u64>, HashMap<u32, u32>) {
-    let mut links: HashMap<u32, u32> = HashMap::new();
+fn shape(pieces: &[Piece], capacity: &[f64]) -> (Vec<u64>, BTreeMap<u32, u32>) {
+    let mut links: BTreeMap<u32, u32> = BTreeMap::new();
     let mut shape = vec![pieces.len() as u64];
     for piece in pieces {
         shape.extend([piece.bytes.to_bits(), piece.keep.to_bits(), piece.path.len() as u64, piece.deps.len() as u64]);
@@ -60,7 +60,7 @@ fn shape(pieces: &[Piece], capacity: &[f64]) -> (Vec<u64>, HashMap<u32, u32>) {
     (shape, links)
 }
 
-fn simulate(pieces: &[Piece], links: &HashMap<u32, u32>, capacity: &[f64]) -> u64 {
+fn simulate(pieces: &[Piece], links: &BTreeMap<u32, u32>, capacity: &[f64]) -> u64 {
     let mut rates = vec![0.0; links.len()];
     for (link, &name) in links {
         rates[name as usize] = capacity[*link as usize];
