@@ -5,7 +5,7 @@
 //! of those in which jobs run ([`super::tracked`]). Nothing is touched by looking. A look takes 2 ms per 1000 connections,
 //! one at the few connections that may turn out to be a job's some microseconds each; either keeps to a hundredth of a core.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddrV6;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -264,7 +264,7 @@ impl Thread {
     /// Looks at the connections that may turn out to be a job's, more often than at all.
     fn look_closely(&mut self) {
         let now = monotonic();
-        let mut by_process: HashMap<u32, Vec<(u64, Tuple)>> = HashMap::new();
+        let mut by_process: BTreeMap<u32, Vec<(u64, Tuple)>> = BTreeMap::new();
         for (cookie, known) in self.tracked.candidates() {
             by_process.entry(known.pid).or_default().push((cookie, known.place.tuple));
         }

@@ -4,7 +4,7 @@
 //! so. No socket of a namespace outlives the look into it, so that none is kept alive by being watched. So many are
 //! looked into and no more; a user who makes more of them than others gives way to those.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -38,8 +38,9 @@ pub struct Namespaces {
     listed: Option<Nanos>,
     /// How often a process has been looked at.
     looked: HashMap<u32, u8>,
-    /// By inode: a process of a job in it.
-    foreign: HashMap<NetNs, Inside>,
+    /// By inode: a process of a job in it. In their order they are looked into, and where connections are too many the last ones
+    /// are left out.
+    foreign: BTreeMap<NetNs, Inside>,
 }
 
 /// A process of a job, by which its namespace is entered.

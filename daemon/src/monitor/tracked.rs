@@ -5,8 +5,8 @@
 //! has shown rounds ([`super::rhythm`]), so that no download of a job is taken for its gradients; one that an earlier daemon
 //! managed has shown them to that one. Then it is told, and told again when the directions change or it is gone.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 
 use sluice_schedule::{Bytes, Nanos};
 
@@ -69,14 +69,15 @@ impl Connection {
 pub struct Tracked {
     /// Bytes in one direction that make a connection worth a look.
     pub threshold: Bytes,
-    /// Apart from the table, which doubles when it is full and has as many places more as it has connections.
-    connections: HashMap<u64, Box<Connection>>,
+    /// By cookie, so that the order in which they are told, and so who finds a place, follows from nothing else. Apart from the
+    /// map, whose nodes have places to spare.
+    connections: BTreeMap<u64, Box<Connection>>,
     now: Nanos,
 }
 
 impl Tracked {
     pub fn new(threshold: Bytes) -> Tracked {
-        Tracked { threshold, connections: HashMap::new(), now: Nanos::ZERO }
+        Tracked { threshold, connections: BTreeMap::new(), now: Nanos::ZERO }
     }
 
     /// A look at all of them begins.

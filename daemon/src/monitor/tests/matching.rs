@@ -1,6 +1,6 @@
 //! What befalls single sockets has the same said and remembered as if all connections met all sockets each time.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::net::SocketAddrV6;
 
 use proptest::prelude::*;
@@ -26,7 +26,7 @@ const OWN: NetNs = NetNs(5);
 fn match_naively(monitor: &mut Monitor, now: Now, out: &mut Vec<Event>) {
     let now = now.mono;
     monitor.uncaptured = 0;
-    let mut unknown: HashMap<(u32, NetNs), Vec<Tuple>> = HashMap::new();
+    let mut unknown: BTreeMap<(u32, NetNs), Vec<Tuple>> = BTreeMap::new();
     let told = monitor.sockets.iter().filter(|socket| socket.told.is_some());
     let mut shares = Shares::of(told.map(|socket| socket.tenant));
     // Those for whom nobody gives way.
