@@ -24,6 +24,7 @@
 
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::string_slice))]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::unreachable))]
+#![deny(clippy::iter_over_hash_type)]
 
 mod agent;
 pub mod args;

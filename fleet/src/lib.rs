@@ -20,6 +20,7 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::string_slice))]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::unreachable))]
 #![cfg_attr(not(test), deny(clippy::indexing_slicing))]
+#![deny(clippy::iter_over_hash_type)]
 
 pub mod contact;
 pub mod judge;

@@ -1,5 +1,5 @@
 //! What no lint of the compiler checks: that every crate says how it stands to `unsafe`, and every brain has its list of what it
-//! must not call.
+//! must not call, and goes over no hash table.
 
 use std::fs;
 
@@ -25,6 +25,9 @@ const UNSAFE: [&str; 13] = [
 /// Crates that decide, each with a `clippy.toml` of its own or of the folder above it.
 const BRAINS: [&str; 5] = ["attribution", "fleet", "schedule", "share", "switch-emulator/pipeline"];
 
+/// Crates around them in which the order of work decides, or is what runs are compared by.
+const IN_ORDER: [&str; 3] = ["daemon", "schedule/faults", "testbed/simulate"];
+
 /// What is not shipped: tests, what they stand on, and automation.
 const NOT_SHIPPED: [&str; 8] = [
     "deploy/units",
@@ -40,6 +43,8 @@ const NOT_SHIPPED: [&str; 8] = [
 /// No code that is shipped may end a process, but where a reason stands beside it.
 const NO_PANIC: &str =
     "#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::string_slice))]";
+/// A loop over a hash table has another order in every process.
+const NO_HASH_ORDER: &str = "#![deny(clippy::iter_over_hash_type)]";
 /// Only programs write to their output.
 const NO_OUTPUT: &str = "#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::unreachable))]";
 
@@ -79,6 +84,14 @@ fn every_brain_is_kept_from_clocks_threads_files_and_sockets() {
     }
     for brain in BRAINS {
         assert!(read(&format!("{brain}/clippy.toml")) == first, "{brain}/clippy.toml is not that of {}", BRAINS[0]);
+    }
+}
+
+#[test]
+fn who_decides_loops_over_no_hash_table() {
+    for name in BRAINS.iter().chain(&IN_ORDER) {
+        let text = read(&format!("{name}/src/lib.rs"));
+        assert!(text.lines().any(|line| line == NO_HASH_ORDER), "{name}/src/lib.rs lacks {NO_HASH_ORDER}");
     }
 }
 

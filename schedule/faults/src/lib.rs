@@ -27,6 +27,7 @@
 //! | `checks`, `tables`, `calm`, `heal` | the invariants |
 
 #![forbid(unsafe_code)]
+#![deny(clippy::iter_over_hash_type)]
 
 mod actors;
 mod breaking;
