@@ -219,16 +219,20 @@ fn whatever_the_brain_says_the_helper_refuses_counts_and_goes_on() {
     let mut stranger = stranger.spawn().expect("unshare (util-linux)");
     let inode = |pid: u32| std::fs::read_link(format!("/proc/{pid}/ns/net")).ok();
     wait_until("a namespace of its own", || inode(stranger.id()) != inode(std::process::id()));
-    wait_until("it has become sleep", || {
-        std::fs::read_to_string(format!("/proc/{}/comm", stranger.id())).is_ok_and(|comm| comm.trim() == "sleep")
-    });
+    let sleeps =
+        |pid: u32| std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.trim() == "sleep");
+    wait_until("it has become sleep", || sleeps(stranger.id()));
     assert_eq!(Helper::ask(looking, &Request::Diag { pid: stranger.id() }), refused(libc::EPERM));
     assert_eq!(Helper::ask(deciding, &Request::Capture { pid: stranger.id(), count: 1 }), refused(libc::EPERM));
     // One whose environment names a job may be looked into, and nothing else of its environment is told.
     let mut job = Command::new("unshare");
     job.args(["--net", "sleep", "60"]).env("SLUICE_JOB_ID", "j").env("SECRET", "no");
     let mut job = job.spawn().expect("unshare");
-    wait_until("its environment", || inode(job.id()) != inode(std::process::id()));
+    wait_until("a namespace of its own", || inode(job.id()) != inode(std::process::id()));
+    // A process that is becoming another program has no environment for a moment.
+    wait_until("its environment", || {
+        sleeps(job.id()) && std::fs::read(format!("/proc/{}/environ", job.id())).is_ok_and(|text| !text.is_empty())
+    });
     assert_eq!(Helper::ask(looking, &Request::Diag { pid: job.id() }), Reply::Descriptor);
     let Reply::Written(length) = Helper::ask(looking, &Request::Environ { pid: job.id() }) else {
         panic!("it may be read");

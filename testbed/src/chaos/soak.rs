@@ -33,7 +33,7 @@ pub struct Settings {
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
     /// Parts to run, in this order.
-    #[arg(long, value_delimiter = ',', default_value = "thousand,day,daemons,flows")]
+    #[arg(long, value_delimiter = ',', default_value = "day,thousand,daemons,flows")]
     pub parts: Vec<Part>,
     /// Virtual time of the two parts in virtual time as a part of ten minutes and a day.
     #[arg(long, default_value_t = 1.0)]
