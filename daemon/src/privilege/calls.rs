@@ -35,7 +35,7 @@ pub enum Only {
     Threads,
     /// Sockets of these families: Unix, internet, netlink.
     Families,
-    /// The same but for the internet only streams, which the helper cannot connect.
+    /// The same but for the internet only streams of TCP, which the helper cannot connect.
     UnixNetlinkAndStreams,
     /// Flags that are MSG_NOSIGNAL: not those that connect.
     Plain,

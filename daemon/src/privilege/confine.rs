@@ -140,7 +140,9 @@ fn rules_of(call: &Call) -> Result<Vec<SeccompRule>, seccompiler::BackendError> 
             .collect::<Result<_, _>>()?,
         Only::UnixNetlinkAndStreams => {
             let stream = SeccompCondition::new(1, Dword, MaskedEq(0xf), libc::SOCK_STREAM as u64)?;
-            vec![vec![is(0, libc::AF_UNIX)?], vec![is(0, libc::AF_NETLINK)?], vec![is(0, libc::AF_INET)?, stream]]
+            // The family's own stream, TCP: one of SCTP connects by sending, and by an option.
+            let own = is(2, 0)?;
+            vec![vec![is(0, libc::AF_UNIX)?], vec![is(0, libc::AF_NETLINK)?], vec![is(0, libc::AF_INET)?, stream, own]]
         }
         Only::Plain => {
             let flags = if call.name() == "sendto" { 3 } else { 2 };
