@@ -232,3 +232,6 @@ impl Line {
         self
     }
 }
+
+#[cfg(test)]
+mod tests;
