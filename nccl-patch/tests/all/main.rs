@@ -6,6 +6,9 @@ mod gpu;
 mod layout;
 mod moves;
 mod producer;
+#[path = "../../../progress/tests/support/rights.rs"]
+mod rights;
+mod secure;
 #[path = "../support/mod.rs"]
 mod support;
 mod transport;

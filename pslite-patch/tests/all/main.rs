@@ -2,5 +2,8 @@
 
 mod mxnet;
 mod preload;
+#[path = "../../../progress/tests/support/rights.rs"]
+mod rights;
+mod secure;
 #[path = "../support/mod.rs"]
 mod support;
