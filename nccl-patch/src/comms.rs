@@ -1,6 +1,6 @@
 //! The contexts of communicators: a static table. A context is an index and a generation, never a pointer.
 
-use std::ptr;
+use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 use crate::comm::Comm;
@@ -42,13 +42,16 @@ pub fn end(context: u64) {
 /// A communicator that does not go away while this is held.
 pub struct Inside {
     slot: &'static Slot,
-    comm: &'static Comm,
+    // No reference: that would have to hold until a function returns that this was given to, and the communicator may go as soon
+    // as this is dropped in there.
+    comm: NonNull<Comm>,
 }
 
 impl std::ops::Deref for Inside {
     type Target = Comm;
     fn deref(&self) -> &Comm {
-        self.comm
+        // SAFETY: while this is counted in `users`, an end does not free what it has swapped out.
+        unsafe { self.comm.as_ref() }
     }
 }
 
@@ -93,8 +96,7 @@ impl Table {
         slot.users.fetch_add(1, Ordering::SeqCst);
         let comm = slot.comm.load(Ordering::SeqCst);
         if slot.generation.load(Ordering::SeqCst) % GENERATIONS == generation
-            // SAFETY: while this thread is counted in `users`, an end does not free what it has swapped out.
-            && let Some(comm) = unsafe { comm.as_ref() }
+            && let Some(comm) = NonNull::new(comm)
         {
             return Some(Inside { slot, comm });
         }
@@ -114,7 +116,8 @@ impl Table {
         }
         let comm = slot.comm.swap(ptr::null_mut(), Ordering::SeqCst);
         for _ in 0..END_TURNS {
-            if slot.users.load(Ordering::SeqCst) == 0 {
+            // Not a load: whoever adds himself after this has seen it, and with it the generation that has moved on.
+            if slot.users.fetch_add(0, Ordering::SeqCst) == 0 {
                 if !comm.is_null() {
                     // SAFETY: the pointer left the table and nobody is inside.
                     drop(unsafe { Box::from_raw(comm) });
