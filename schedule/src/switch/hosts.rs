@@ -56,10 +56,11 @@ impl Host {
                 std::cmp::Ordering::Less => Order::Older,
             };
         }
-        // Boot ids are drawn, not counted: what was replaced stays replaced, and a process does not announce for slots
-        // before those of the one it follows.
-        let late = announcement.slot.since(Slot(self.promises.start as u32)) < 0;
-        if late || self.old_boots.contains(&announcement.boot) { Order::Older } else { Order::Newer }
+        // Boot ids are drawn, not counted: what was replaced stays replaced in that slot, and a process does not announce for slots
+        // before those of the one it follows. Whoever speaks for a later slot lives: a late word of a process that is dead took
+        // the place of its successor's, where that had just begun anew with the lease.
+        let ahead = announcement.slot.since(Slot(self.promises.start as u32));
+        if ahead < 0 || ahead == 0 && self.old_boots.contains(&announcement.boot) { Order::Older } else { Order::Newer }
     }
 
     /// The state after `announcement`, taking from `old` what stays.

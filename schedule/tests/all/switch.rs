@@ -88,6 +88,22 @@ fn messages_are_ordered_by_boot_and_sequence() {
     assert_eq!((counters.duplicates, counters.old, counters.restarts), (1, 2, 1));
 }
 
+/// The lease of a process ends just before its last word comes, which then takes the place of its successor's first.
+#[test]
+fn whoever_speaks_for_a_later_slot_than_a_late_word_lives() {
+    let mut switch = switch();
+    let of_next = |seq, slot| Announcement { boot: BootId(77), ..says(1, seq, slot, vec![promise(1, 1, &[30])]) };
+    assert_eq!(switch.announce(Slot(6), &of_next(2, 5)).refused, None);
+    assert_eq!(
+        switch.announce(Slot(6), &says(1, 9, 5, vec![])).refused,
+        None,
+        "of two for one slot nobody knows which lives"
+    );
+    assert_eq!(switch.announce(Slot(6), &of_next(3, 5)).refused, Some(Refusal::Old));
+    assert_eq!(switch.announce(Slot(6), &of_next(4, 6)).refused, None);
+    assert_eq!(switch.announce(Slot(6), &says(1, 10, 6, vec![])).refused, Some(Refusal::Old));
+}
+
 /// Promises: P-11
 #[test]
 fn leases_end_and_watchers_hear_of_it() {
