@@ -145,10 +145,10 @@ pub enum Distrust {
         allowed: Nanos,
     },
     /// Most peers are in another slot.
-    #[error("slot-offset-too-large: twice the median offset to peers is {twice_median} slots, allowed is 2")]
+    #[error("slot-offset-too-large: the median offset to peers is {median} slots, allowed is 1")]
     PeerOffset {
-        /// Twice the median of the offsets (so that an even number of peers has one).
-        twice_median: i64,
+        /// The median of the offsets.
+        median: i32,
     },
 }
 
@@ -164,9 +164,9 @@ pub fn trust(length: Nanos, require_sync: bool, facts: &ClockFacts) -> Result<()
             return Err(Distrust::MaxError { error: facts.max_error, allowed });
         }
     }
-    let twice_median = twice_median(&facts.peer_offsets);
-    if twice_median.abs() > 2 {
-        return Err(Distrust::PeerOffset { twice_median });
+    let median = median(&facts.peer_offsets);
+    if median.unsigned_abs() > 1 {
+        return Err(Distrust::PeerOffset { median });
     }
     Ok(())
 }
@@ -174,13 +174,28 @@ pub fn trust(length: Nanos, require_sync: bool, facts: &ClockFacts) -> Result<()
 /// A host in doubt asks holders to whom it has nothing else to say once in so many slots, each in one of its own.
 pub const SELDOM_SLOTS: u32 = 16;
 
-/// For so many slots what a peer showed of its clock is evidence. A host that trusts its own hears in every slot from those whom
-/// it needs, and of others does not know whether they were set right since; one in doubt asks everybody, some of them seldom.
-pub const fn evidence_slots(trust: ClockTrust) -> u32 {
-    match trust {
-        ClockTrust::Trusted => 3,
-        ClockTrust::Untrusted => SELDOM_SLOTS + 4,
-    }
+/// For so many slots what a peer showed of its clock is evidence, and what anybody showed before then is not. A host hears in
+/// every slot from those whom it needs, and of others does not know whether they were set right since.
+const FRESH_SLOTS: u64 = 3;
+/// Where nobody showed anything so lately it is evidence for a host in doubt for so long: it asks some of them seldom.
+const OLD_SLOTS: u64 = SELDOM_SLOTS as u64 + 4;
+
+/// What a peer showed of its clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shown {
+    /// Its slot minus the own one.
+    pub offset: i32,
+    /// When that was, on the monotonic clock.
+    pub at: Nanos,
+}
+
+/// What peers showed, one entry each, as far as it is evidence for a host that trusts its own clock so far or does not.
+pub fn evidence(now: Nanos, slot: Nanos, so_far: ClockTrust, shown: impl Iterator<Item = Shown> + Clone) -> Vec<i32> {
+    let within = |slots: u64| -> Vec<i32> {
+        shown.clone().filter(|shown| now.minus(shown.at) <= slot.times(slots)).map(|shown| shown.offset).collect()
+    };
+    let fresh = within(FRESH_SLOTS);
+    if fresh.is_empty() && so_far == ClockTrust::Untrusted { within(OLD_SLOTS) } else { fresh }
 }
 
 /// How many slots another's clock is ahead of this one's, by what it said: the least that explains it. It read its clock after
@@ -191,13 +206,14 @@ pub fn offset(told: Slot, sent: Slot, heard: Slot) -> i32 {
     0_i32.max(least).min(most.max(least))
 }
 
-fn twice_median(offsets: &[i32]) -> i64 {
+/// Where peers are as many on one side as on the other, the own clock is one more: a single wrong one of two convinces nobody.
+fn median(offsets: &[i32]) -> i32 {
     let mut sorted = offsets.to_vec();
-    sorted.sort_unstable();
-    match sorted.len() {
-        0 => 0,
-        n => i64::from(sorted[(n - 1) / 2]) + i64::from(sorted[n / 2]),
+    if sorted.len().is_multiple_of(2) {
+        sorted.push(0);
     }
+    sorted.sort_unstable();
+    sorted.get(sorted.len() / 2).copied().unwrap_or_default()
 }
 
 /// Turns wrapping slot numbers into a running count, so that tables can index by it across the wrap.
@@ -277,7 +293,35 @@ mod tests {
         assert_eq!(trust(SLOT, true, &alone), Err(Distrust::Unsynchronised));
         assert_eq!(trust(SLOT, false, &alone), Ok(()));
         let apart = ClockFacts { peer_offsets: vec![617, 617, 0], ..good };
-        assert_eq!(trust(SLOT, false, &apart), Err(Distrust::PeerOffset { twice_median: 1234 }));
+        assert_eq!(trust(SLOT, false, &apart), Err(Distrust::PeerOffset { median: 617 }));
+    }
+
+    /// Promises: P-20
+    #[test]
+    fn where_two_peers_disagree_the_own_clock_decides() {
+        let of = |offsets: &[i32]| {
+            trust(SLOT, false, &ClockFacts { peer_offsets: offsets.to_vec(), ..ClockFacts::default() })
+        };
+        for right in [&[][..], &[1], &[0, 3], &[-5, 3], &[-1, 1], &[0, 3, 0], &[4, 0, 0, 4]] {
+            assert_eq!(of(right), Ok(()), "{right:?}");
+        }
+        for (wrong, median) in [(&[2][..], 2), (&[3, 2], 2), (&[-3, 0, -2], -2), (&[4, 4, 4, 0], 4)] {
+            assert_eq!(of(wrong), Err(Distrust::PeerOffset { median }), "{wrong:?}");
+        }
+    }
+
+    /// Promises: P-20
+    #[test]
+    fn what_was_shown_long_ago_counts_for_those_in_doubt_to_whom_nobody_speaks() {
+        let shown = |offset, age| Shown { offset, at: ms(3_000).minus(ms(age)) };
+        let of = |so_far, shown: &[Shown]| evidence(ms(3_000), SLOT, so_far, shown.iter().copied());
+        let (right, wrong, old) = (shown(0, 180), shown(3, 181), shown(2, 1_200));
+        for trust in [ClockTrust::Trusted, ClockTrust::Untrusted] {
+            assert_eq!(of(trust, &[wrong, right, old]), [0], "somebody spoke within three slots");
+            assert!(of(trust, &[shown(1, 1_201)]).is_empty());
+        }
+        assert_eq!(of(ClockTrust::Untrusted, &[wrong, old]), [3, 2]);
+        assert!(of(ClockTrust::Trusted, &[wrong, old]).is_empty());
     }
 
     /// Promises: P-21

@@ -3,7 +3,7 @@
 //! something to decide on.
 
 use sluice_ebpf::{SocketEventKind, Tier};
-use sluice_schedule::clock::evidence_slots;
+use sluice_schedule::clock;
 use sluice_schedule::{ClockTrust, Event, Now, Rate};
 
 use super::{Core, FEW, Inbound};
@@ -14,7 +14,7 @@ impl Core {
     /// Slots of holders minus the own one, as far as what they showed of them is evidence still.
     pub fn offsets(&self, now: Now) -> Vec<i32> {
         let trust = if self.clock.trusted { ClockTrust::Trusted } else { ClockTrust::Untrusted };
-        self.holders.offsets(now.mono, self.config.slot_length().times(u64::from(evidence_slots(trust))))
+        clock::evidence(now.mono, self.config.slot_length(), trust, self.holders.shown())
     }
 
     /// Takes in what came from the exchange, without a turn. True: there is something to decide on.

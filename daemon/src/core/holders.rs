@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use sluice_schedule::clock::Shown;
 use sluice_schedule::{BootId, Feedback, HolderId, Nanos, Now, Refusal, Slot};
 use sluice_wire::snapshot::Histogram;
 use sluice_wire::snapshot::counters::bounds;
@@ -112,10 +113,10 @@ impl Holders {
         state.waiting = None;
         state.silent_since.get_or_insert(now.mono);
     }
-    /// Slots of those that answer, and have within so long, minus the own one.
-    pub fn offsets(&self, now: Nanos, patience: Nanos) -> Vec<i32> {
-        let lately = |state: &&HolderState| state.heard.is_some_and(|at| now.minus(at) <= patience);
-        self.0.values().filter(|state| state.connected).filter(lately).map(|state| state.slot_diff).collect()
+    /// What those that can be reached showed of their clocks.
+    pub fn shown(&self) -> impl Iterator<Item = Shown> + Clone {
+        let connected = self.0.values().filter(|state| state.connected);
+        connected.filter_map(|state| Some(Shown { offset: state.slot_diff, at: state.heard? }))
     }
 
     fn entry(&mut self, holder: HolderId) -> &mut HolderState {
@@ -143,7 +144,7 @@ mod tests {
         let mut say = |told: u64, seq, heard: u64, feedback: &Feedback| {
             holders.sent(now(told), SWITCH, seq);
             holders.heard(now(heard), now(heard).mono, SWITCH, feedback);
-            holders.offsets(now(heard).mono, Nanos::ZERO)
+            holders.shown().map(|shown| shown.offset).collect::<Vec<_>>()
         };
         assert_eq!(say(610, 1, 790, &answer(1, 10)), [0], "asked and answered in slot 10, heard in slot 13");
         assert_eq!(say(791, 2, 795, &answer(2, 9)), [-4], "a clock that is behind still is");
@@ -154,13 +155,13 @@ mod tests {
     }
 
     #[test]
-    fn what_one_showed_that_has_not_spoken_since_is_no_evidence() {
+    fn who_cannot_be_reached_shows_nothing() {
         let mut holders = Holders::default();
         holders.back(now(600), SWITCH, 2, None);
         holders.back(now(700), HolderId(8), 0, None);
-        let patience = Nanos::from_millis(180);
-        assert_eq!(holders.offsets(now(750).mono, patience), [2, 0]);
-        assert_eq!(holders.offsets(now(800).mono, patience), [0], "the first spoke 200 ms ago");
-        assert!(holders.offsets(now(900).mono, patience).is_empty());
+        let shown = |offset, ms| Shown { offset, at: now(ms).mono };
+        assert_eq!(holders.shown().collect::<Vec<_>>(), [shown(2, 600), shown(0, 700)]);
+        holders.lost(now(710), SWITCH, "gone".into(), false);
+        assert_eq!(holders.shown().collect::<Vec<_>>(), [shown(0, 700)]);
     }
 }

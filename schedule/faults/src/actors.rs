@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use sluice_schedule::clock::{self, Reading, SlotClock};
+use sluice_schedule::clock::{self, Reading, Shown, SlotClock};
 use sluice_schedule::host::{Host, HostConfig};
 use sluice_schedule::message::{Announcement, Feedback};
 use sluice_schedule::mutant::Mutant as InBrain;
@@ -12,13 +12,6 @@ use sluice_schedule::units::{BootId, FlowId, HolderId, HostId, Nanos, Rate, Slot
 use sluice_schedule::{ClockTrust, Event, Now};
 
 use crate::rows::Place;
-
-/// What a holder showed of its slot, and when.
-#[derive(Clone, Copy, Debug)]
-pub struct Shown {
-    pub offset: i32,
-    pub at: Nanos,
-}
 
 /// A machine's wall clock against true time.
 #[derive(Clone, Copy, Debug, Default)]

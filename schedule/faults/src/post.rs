@@ -2,11 +2,11 @@
 
 use sluice_schedule::Event;
 use sluice_schedule::Now;
+use sluice_schedule::clock::Shown;
 use sluice_schedule::message::{Announcement, Feedback, Refusal};
 use sluice_schedule::units::{HolderId, Nanos};
 
 use crate::Mutant;
-use crate::actors::Shown;
 use crate::plan::Fate;
 use crate::queue::Ev;
 use crate::situations::Situation;
@@ -217,7 +217,10 @@ impl World {
         }
         let (now, _) = daemon.now(self.now, raw);
         let offset = daemon.offset_of(holder, &feedback, now.slot);
-        daemon.offsets.insert(holder, Shown { offset, at: self.now });
+        // The table that it keeps itself shows it its own clock.
+        if holder != daemon.id.holder() {
+            daemon.offsets.insert(holder, Shown { offset, at: self.now });
+        }
         if !feedback.warm {
             self.seen(Situation::NotWarm);
         }

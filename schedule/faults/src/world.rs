@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use sluice_schedule::clock::{ClockFacts, evidence_slots, trust};
+use sluice_schedule::clock::{ClockFacts, evidence, trust};
 use sluice_schedule::message::Refusal;
 use sluice_schedule::units::{Bytes, FlowId, Nanos, Rate};
 use sluice_schedule::{Action, ClockTrust, Event, FlowProgress, Now};
@@ -279,10 +279,8 @@ impl World {
         if daemon.edge != Some(now.slot) {
             (daemon.edge, daemon.edge_at) = (Some(now.slot), self.now);
             all.push(Event::SlotEdge);
-            let patience = self.slot.times(u64::from(evidence_slots(daemon.trust)));
-            let counts = daemon.offsets.values().filter(|shown| self.now.minus(shown.at) <= patience);
-            let facts =
-                ClockFacts { peer_offsets: counts.map(|shown| shown.offset).collect(), ..ClockFacts::default() };
+            let peer_offsets = evidence(self.now, self.slot, daemon.trust, daemon.offsets.values().copied());
+            let facts = ClockFacts { peer_offsets, ..ClockFacts::default() };
             let trusted = match trust(self.slot, false, &facts) {
                 Ok(()) => ClockTrust::Trusted,
                 Err(_) => ClockTrust::Untrusted,
@@ -304,6 +302,11 @@ impl World {
         all.extend(std::mem::take(&mut self.cluster.daemons[host].inbox));
         all.extend(events);
         for event in &all {
+            // Whoever is told what happened, or that his clock is right or wrong, has something to say, however late that is.
+            if !matches!(event, Event::SlotEdge | Event::Progress(_) | Event::Feedback { .. } | Event::Measured { .. })
+            {
+                self.measures.moved = self.now;
+            }
             // What a holder in another slot says of its links does not count.
             if let Event::Feedback { holder, feedback } = event
                 && feedback.refused != Some(Refusal::SlotGuard)
