@@ -259,7 +259,9 @@ impl World {
         let all = self.cluster.jobs.iter().fold(Nanos::ZERO, |sum, job| sum.plus(job.least));
         let least = self.cluster.jobs[job].least;
         let patience = least.scaled(4.0 * (1.0 + jobs)).plus(all.times(3)).plus(self.slot.times(10));
-        if self.options.lasting.is_some() { patience.times(2) } else { patience }
+        // The paper's allocator that decides at edges only may have two jobs wait for each other at their floors for seconds.
+        let waits = self.options.policy == PolicyName::PrimalDual && !self.options.events;
+        if self.options.lasting.is_some() || waits { patience.times(2) } else { patience }
     }
 
     /// Invariant 5 for `srpt-p`: the order of rounds may shift work in time, but promotion bounds by how much. A round
