@@ -134,6 +134,9 @@ fn sixty_four_k() -> usize {
 }
 
 impl JobFile {
+    /// Weeks of the shortest ones.
+    pub const MAX_ITERATIONS: u64 = 10_000_000;
+
     /// Checks what the types do not.
     ///
     /// # Errors
@@ -178,7 +181,7 @@ impl JobFile {
         if self.bytes == 0 || self.bytes > 1 << 36 {
             return bad("bytes", self.bytes.to_string(), "1 to 2^36");
         }
-        if self.iterations == 0 || self.iterations > 10_000_000 {
+        if self.iterations == 0 || self.iterations > Self::MAX_ITERATIONS {
             return bad("iterations", self.iterations.to_string(), "1 to 10^7");
         }
         if self.fanout == 0 {

@@ -14,6 +14,7 @@ use crate::chaos::ground::{Ground, HOSTS, OF_MANY, Setting, Stage, Unrun, must_b
 use crate::chaos::inventory::{descriptors, rss_mib, threads};
 use crate::chaos::rows::{drawn, strike, wide};
 use crate::experiment::live::Live;
+use crate::job::JobFile;
 use crate::run::RunError;
 
 /// Between two readings.
@@ -164,7 +165,7 @@ pub(super) fn flows(ground: &Ground<'_>, flows: usize) -> Result<Shown, Unrun> {
     for job in &mut plan.jobs {
         job.bytes = plan.fabric.payload(setting.rate).over(Nanos::from_millis(400));
         job.compute = vec![Nanos::from_millis(200)];
-        job.iterations = 1_000_000_000;
+        job.iterations = JobFile::MAX_ITERATIONS;
     }
     let bench = ground.bench(&setting.name)?;
     let live = Live::start(&bench, &plan, &place, &sluice(), setting.sample_ms)?;
