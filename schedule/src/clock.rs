@@ -174,10 +174,11 @@ pub fn trust(length: Nanos, require_sync: bool, facts: &ClockFacts) -> Result<()
 /// A host in doubt asks holders to whom it has nothing else to say once in so many slots, each in one of its own.
 pub const SELDOM_SLOTS: u32 = 16;
 
-/// For so many slots what a peer showed of its clock is evidence, and what anybody showed before then is not. A host hears in
-/// every slot from those whom it needs, and of others does not know whether they were set right since.
+/// For so many slots what a peer showed of its clock is evidence for a host that trusts its own. It hears in every slot from
+/// those whom it needs, and of others does not know whether they were set right since.
 const FRESH_SLOTS: u64 = 3;
-/// Where nobody showed anything so lately it is evidence for a host in doubt for so long: it asks some of them seldom.
+/// For so many it is for a host in doubt, which asks everybody, some of them seldom: one whom it needs may be the one that is
+/// wrong.
 const OLD_SLOTS: u64 = SELDOM_SLOTS as u64 + 4;
 
 /// What a peer showed of its clock.
@@ -190,12 +191,12 @@ pub struct Shown {
 }
 
 /// What peers showed, one entry each, as far as it is evidence for a host that trusts its own clock so far or does not.
-pub fn evidence(now: Nanos, slot: Nanos, so_far: ClockTrust, shown: impl Iterator<Item = Shown> + Clone) -> Vec<i32> {
-    let within = |slots: u64| -> Vec<i32> {
-        shown.clone().filter(|shown| now.minus(shown.at) <= slot.times(slots)).map(|shown| shown.offset).collect()
+pub fn evidence(now: Nanos, slot: Nanos, so_far: ClockTrust, shown: impl Iterator<Item = Shown>) -> Vec<i32> {
+    let slots = match so_far {
+        ClockTrust::Trusted => FRESH_SLOTS,
+        ClockTrust::Untrusted => OLD_SLOTS,
     };
-    let fresh = within(FRESH_SLOTS);
-    if fresh.is_empty() && so_far == ClockTrust::Untrusted { within(OLD_SLOTS) } else { fresh }
+    shown.filter(|shown| now.minus(shown.at) <= slot.times(slots)).map(|shown| shown.offset).collect()
 }
 
 /// How many slots another's clock is ahead of this one's, by what it said: the least that explains it. It read its clock after
@@ -312,16 +313,11 @@ mod tests {
 
     /// Promises: P-20
     #[test]
-    fn what_was_shown_long_ago_counts_for_those_in_doubt_to_whom_nobody_speaks() {
+    fn what_was_shown_long_ago_counts_for_those_in_doubt() {
         let shown = |offset, age| Shown { offset, at: ms(3_000).minus(ms(age)) };
-        let of = |so_far, shown: &[Shown]| evidence(ms(3_000), SLOT, so_far, shown.iter().copied());
-        let (right, wrong, old) = (shown(0, 180), shown(3, 181), shown(2, 1_200));
-        for trust in [ClockTrust::Trusted, ClockTrust::Untrusted] {
-            assert_eq!(of(trust, &[wrong, right, old]), [0], "somebody spoke within three slots");
-            assert!(of(trust, &[shown(1, 1_201)]).is_empty());
-        }
-        assert_eq!(of(ClockTrust::Untrusted, &[wrong, old]), [3, 2]);
-        assert!(of(ClockTrust::Trusted, &[wrong, old]).is_empty());
+        let all = [shown(0, 180), shown(3, 181), shown(2, 1_200), shown(4, 1_201)];
+        let of = |so_far| evidence(ms(3_000), SLOT, so_far, all.iter().copied());
+        assert_eq!((of(ClockTrust::Trusted), of(ClockTrust::Untrusted)), (vec![0], vec![0, 3, 2]));
     }
 
     /// Promises: P-21

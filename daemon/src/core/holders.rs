@@ -114,7 +114,7 @@ impl Holders {
         state.silent_since.get_or_insert(now.mono);
     }
     /// What those that can be reached showed of their clocks.
-    pub fn shown(&self) -> impl Iterator<Item = Shown> + Clone {
+    pub fn shown(&self) -> impl Iterator<Item = Shown> {
         let connected = self.0.values().filter(|state| state.connected);
         connected.filter_map(|state| Some(Shown { offset: state.slot_diff, at: state.heard? }))
     }
