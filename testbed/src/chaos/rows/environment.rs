@@ -155,10 +155,6 @@ fn namespace(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
         }
         drop(senders);
         drop(inner);
-        if !cut {
-            // The veth pair has gone with the inner end.
-            std::thread::sleep(Duration::from_millis(500));
-        }
         let patience = ground.sized(FORGOTTEN, Duration::from_secs(10));
         let free = bare.until(patience, |bare| bare.used() == 0);
         figures.push(Figure::exactly(
@@ -169,6 +165,12 @@ fn namespace(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
         // A scan later nothing is held any more.
         bare.until(Duration::from_secs(15), |bare| Holds::of(bare.daemons.pid(0)).namespaces <= before.namespaces);
         figures.extend(Holds::settled(bare.daemons.pid(0), before).figures(&format!("namespace {what}"), before));
+        if !cut {
+            // A kernel takes its time over a namespace that nobody holds, and a busy one more.
+            let gone = |bare: &Bare| bare.fabric.hosts[0].ns.ask_ip(&["link", "show", "dev", "ct0"]).is_err();
+            let gone = bare.until(Duration::from_secs(30), gone);
+            figures.push(Figure::holds(format!("namespace {what}: its cable goes with it"), gone.is_some()));
+        }
     }
     drop(sink);
     let _ = bare.daemons.stop();
