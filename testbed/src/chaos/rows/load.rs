@@ -13,7 +13,7 @@ use sluice_schedule::{Nanos, Rate};
 use sluice_wire::snapshot::Counters;
 
 use crate::chaos::figure::{Figure, Unit, worst};
-use crate::chaos::ground::{Ground, OF_MANY, Setting, Stage, Unrun, also, must_be_managed, silence_bound, sluice};
+use crate::chaos::ground::{Ground, OF_MANY, Setting, Stage, Unrun, also, must_be_managed_soon, silence_bound, sluice};
 use crate::chaos::inventory::rss_mib;
 use crate::chaos::rows::deciding::{between, shown, within};
 use crate::chaos::rows::partition::is_fresh;
@@ -202,7 +202,7 @@ pub fn many_flows(ground: &Ground<'_>) -> Result<Vec<Figure>, Unrun> {
     }
     let live = Live::start(&bench, &plan, &place, &sluice(), setting.sample_ms)?;
     let mut stage = Stage { live, plan, dir };
-    let wanted = must_be_managed(flows);
+    let wanted = must_be_managed_soon(flows);
     stage.many_captured(wanted, MINUTE)?;
     stage.live.run_for(Duration::from_secs(10))?;
     let (near, far) = (&stage.live.fabric.hosts[0].ns, &stage.live.fabric.hosts[1]);

@@ -10,7 +10,9 @@ use sluice_wire::snapshot::{Counters, Snapshot};
 use super::slope::{Reading, Series};
 use super::{Part, Shown};
 use crate::chaos::figure::{Figure, Unit};
-use crate::chaos::ground::{Ground, HOSTS, OF_MANY, Setting, Stage, Unrun, must_be_managed, sluice};
+use crate::chaos::ground::{
+    Ground, HOSTS, OF_MANY, Setting, Stage, Unrun, must_be_managed, must_be_managed_soon, sluice,
+};
 use crate::chaos::inventory::{descriptors, rss_mib, threads};
 use crate::chaos::rows::{drawn, strike, wide};
 use crate::experiment::live::Live;
@@ -170,8 +172,7 @@ pub(super) fn flows(ground: &Ground<'_>, flows: usize) -> Result<Shown, Unrun> {
     let bench = ground.bench(&setting.name)?;
     let live = Live::start(&bench, &plan, &place, &sluice(), setting.sample_ms)?;
     let mut stage = Stage { live, plan, dir: bench.dir.join("live") };
-    let wanted = must_be_managed(flows);
-    stage.many_captured(wanted, MINUTE)?;
+    stage.many_captured(must_be_managed_soon(flows), MINUTE)?;
     stage.live.run_for(Duration::from_secs(20))?;
     let mut readings = Readings::new(HOSTS);
     let end = Instant::now() + Duration::from_secs_f64(ground.minutes * 60.0);
@@ -194,7 +195,7 @@ pub(super) fn flows(ground: &Ground<'_>, flows: usize) -> Result<Shown, Unrun> {
             format!("flows managed at the end, of {flows}"),
             stage.driven() as f64,
             Unit::Count,
-            wanted as f64,
+            must_be_managed(flows) as f64,
         )
         .noted(OF_MANY),
     );
