@@ -69,6 +69,8 @@ pub(super) struct Flow {
     pub order: Rate,
     /// The order as last said.
     pub ordered: Rate,
+    /// When that was, on the monotonic clock.
+    pub ordered_at: Nanos,
     /// What it may send beyond its order, as last said.
     pub surplus: Option<Allowance>,
     pub offer: Rate,
@@ -117,6 +119,7 @@ impl Flow {
             arrival: 0,
             order: Rate::ZERO,
             ordered: Rate::ZERO,
+            ordered_at: Nanos::ZERO,
             surplus: None,
             offer: Rate::MAX,
             floor: Rate::ZERO,
@@ -270,12 +273,12 @@ impl Flow {
     pub fn slot_edge(&mut self) {
         let began = SlotStart { delivered: self.delivered, at: self.looked };
         let SlotStart { delivered: bytes, at: since } = std::mem::replace(&mut self.slot_start, began);
-        // From look to look: a host that comes late to an edge has not looked since long before it.
+        // From look to look: a host that comes late to an edge has not looked since long before it. Of a new flow nobody knows
+        // in what time it delivered what it had before the first.
         let delivered = Rate::needed(self.delivered.minus(bytes), self.looked.minus(since));
         // Busy all through the slot: it began and ended with demand, in one round.
-        let busy =
-            self.remaining() > Bytes::ZERO && self.delivered >= bytes && since > Nanos::ZERO && bytes > Bytes::ZERO;
-        if self.looked > since && delivered < Rate::MAX {
+        let busy = self.remaining() > Bytes::ZERO && self.delivered >= bytes && bytes > Bytes::ZERO;
+        if self.looked > since && since > Nanos::ZERO && delivered < Rate::MAX {
             self.ceiling.record(Sample { ordered: self.ordered, delivered, busy });
         }
         self.best_in_slot = Rate::ZERO;

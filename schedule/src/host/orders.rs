@@ -109,12 +109,13 @@ impl Host {
     }
 
     /// Gives the orders that changed, or all of them at a slot edge. Lowered ones go first, so that the sum never
-    /// overshoots. One that is said again as it was comes after them: it may have run out meanwhile, and then it takes again
-    /// what a flow that had nothing to send was given on top.
+    /// overshoots, and of them those that are in force surely: one that ran out meanwhile takes something anew. So does one that
+    /// is said again as it was, after what a flow that had nothing to send was given on top; it comes last, with those that are
+    /// raised.
     pub(super) fn order(&mut self, now: Now, renew: bool, actions: &mut Vec<Action>) {
         let raised_first = self.planted.is(Mutant::RaisedFirst);
         let Host { flows, links, config, .. } = self;
-        let mut later = Vec::new();
+        let (mut lowered, mut others) = (Vec::new(), Vec::new());
         for (id, flow) in flows {
             let surplus = surplus(now, flow, links, config);
             let before = std::mem::replace(&mut flow.surplus, surplus);
@@ -127,14 +128,20 @@ impl Host {
                 && flow.order > Rate::ZERO
                 && (renew || flow.order != flow.ordered || flow.surplus != before)
             {
-                let first = (flow.order < flow.ordered) != raised_first;
+                let lower = (flow.order < flow.ordered) != raised_first;
+                let in_force = now.mono.minus(flow.ordered_at) < config.order_life();
                 let order = Action::Order { flow: *id, rate: flow.order, surplus: flow.surplus };
-                if first { &mut *actions } else { &mut later }.push(order);
+                match (lower, in_force) {
+                    (true, true) => actions.push(order),
+                    (true, false) => lowered.push(order),
+                    (false, _) => others.push(order),
+                }
                 flow.uptake.ordered(now.mono, flow.order);
-                flow.ordered = flow.order;
+                (flow.ordered, flow.ordered_at) = (flow.order, now.mono);
             }
         }
-        actions.append(&mut later);
+        actions.append(&mut lowered);
+        actions.append(&mut others);
     }
 }
 
