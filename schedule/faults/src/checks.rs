@@ -7,10 +7,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use sluice_schedule::clock::evidence;
+use sluice_schedule::Now;
 use sluice_schedule::message::{Announcement, Feedback, FlowPromise};
 use sluice_schedule::units::{BootId, Bytes, FlowId, HolderId, HostId, LinkId, Nanos, Rate, Slot};
-use sluice_schedule::{ClockTrust, Now};
 
 use crate::options::Options;
 use crate::routes::LEARNING;
@@ -43,11 +42,21 @@ pub struct Heard {
     pub last: Feedback,
 }
 
+/// The processes of a holder, as a daemon's process sees them.
+#[derive(Debug)]
+struct Processes {
+    last: BootId,
+    changes: u32,
+    /// Since when they are counted.
+    since: Nanos,
+}
+
 /// What the checks remember.
 pub struct Measures {
     /// Slots for which all must be well until calm bounds hold.
     pub rest: u64,
     pub heard: BTreeMap<(usize, HolderId), Heard>,
+    processes: BTreeMap<(usize, HolderId), Processes>,
     /// How often a flow was asked for since an answer came to its host.
     pub asked: BTreeMap<FlowId, u32>,
     spoken: BTreeMap<(usize, BootId, HolderId), (Slot, u64)>,
@@ -84,6 +93,7 @@ impl Measures {
             // Two for leases, two for views, two to be warm again.
             rest: 7 + if options.planes > 1 { LEARNING } else { 0 },
             heard: BTreeMap::new(),
+            processes: BTreeMap::new(),
             asked: BTreeMap::new(),
             spoken: BTreeMap::new(),
             reached: BTreeMap::new(),
@@ -128,8 +138,8 @@ impl World {
         let talking = (0..self.cluster.daemons.len()).filter(|host| Some(*host) != lasting);
         let reached = |host: usize| (0..self.cluster.holders.len()).all(|holder| self.is_connected(host, holder));
         let doubts = self.cluster.daemons.iter().any(|daemon| {
-            let fresh = evidence(self.now, self.slot, ClockTrust::Trusted, daemon.offsets.values().copied());
-            daemon.brain.is_some() && daemon.trust == ClockTrust::Untrusted && fresh.is_empty()
+            let told = daemon.offsets.values().any(|shown| shown.is_fresh(self.now, self.slot));
+            daemon.brain.is_some() && !daemon.trust.is_trusted() && !told
         });
         if waiting || doubts || !talking.into_iter().all(reached) {
             self.unsettled = self.now;
@@ -180,9 +190,30 @@ impl World {
         }
     }
 
+    /// A daemon's process is new and has heard nothing.
+    pub fn note_restarted(&mut self, host: usize) {
+        self.measures.heard.retain(|(at, _), _| *at != host);
+        self.measures.processes.retain(|(at, _), _| *at != host);
+    }
+
+    /// Was a holder's process another one four times within a minute? Until that is over nobody believes it.
+    fn keeps_changing(&mut self, host: usize, holder: HolderId, boot: BootId) -> bool {
+        let first = Processes { last: boot, changes: 0, since: self.now };
+        let processes = self.measures.processes.entry((host, holder)).or_insert(first);
+        if self.now.minus(processes.since) > Nanos::from_millis(60_000) {
+            (processes.changes, processes.since) = (0, self.now);
+        }
+        processes.changes += u32::from(processes.last != boot);
+        processes.last = boot;
+        processes.changes >= 4
+    }
+
     pub fn note_heard(&mut self, host: usize, holder: HolderId, feedback: &Feedback) {
         for answer in &feedback.routes {
             self.measures.asked.remove(&answer.flow);
+        }
+        if self.keeps_changing(host, holder, feedback.boot) {
+            return;
         }
         match self.measures.heard.get_mut(&(host, holder)) {
             Some(known) => {
@@ -278,7 +309,7 @@ impl World {
         let best = daemon.best.get(&flow.id).into_iter().flatten().fold(0.0, |a: f64, b| a.max(*b));
         let limit = (before.0 as f64).max(best) * daemon.config.max_step_up;
         // What a look sees may be a twelfth of a slot old, so that between two of them more seems to have come than did.
-        if stale && daemon.trust == ClockTrust::Trusted && rate.0 as f64 > limit.max(share as f64) * 1.1 + 1.0 {
+        if stale && daemon.trust.is_trusted() && rate.0 as f64 > limit.max(share as f64) * 1.1 + 1.0 {
             let why = format!("had {before}, delivered {}, share {}", Rate(best as u64), Rate(share));
             self.blame(10, format!("host {host} raises {} to {rate} on an old view: {why}", flow.id));
         }

@@ -311,7 +311,7 @@ impl World {
         let known = std::mem::take(&mut self.cluster.daemons[host].known);
         self.cluster.daemons[host].start(self.now, BootId(self.boots), older);
         self.cluster.daemons[host].known = known;
-        self.measures.heard.retain(|(at, _), _| *at != host);
+        self.note_restarted(host);
         if let Some(holder) = self.cluster.holders.iter().position(|holder| holder.within == Some(host)) {
             self.holder_up(holder);
         }
