@@ -28,7 +28,7 @@ use sluice_formats::problem::Problems;
 use sluice_logs::{NotifyState, ServiceManager};
 use sluice_realtime::{Bound, Realtime, Standing};
 use sluice_schedule::host::Host;
-use sluice_schedule::{BootId, ClockTrust, Nanos, Now};
+use sluice_schedule::{BootId, Nanos, Now};
 use sluice_wire::snapshot::Snapshot;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::{Notify, mpsc, watch};
@@ -376,14 +376,13 @@ impl Agent {
         }
         self.asked_clock = Some(now.mono);
         let kernel = clock::kernel();
-        let clock::Verdict { trust, why } = clock::trust(self.core.config(), kernel, &self.core.offsets(now));
+        let clock::Verdict { trust, why } = clock::trust(self.core.config(), kernel, self.core.judge_by_peers(now));
         if let Some(why) = &why
-            && trust == ClockTrust::Untrusted
+            && !trust.is_trusted()
         {
             self.facts.last_refusal.clone_from(why);
         }
-        let trusted = trust == ClockTrust::Trusted;
-        self.core.clock_asked(now, ClockState { kernel, trusted, why, steps: self.clock.steps });
+        self.core.clock_asked(now, ClockState { kernel, trust, why, steps: self.clock.steps });
         let certificate = self.identity.credentials.as_ref().map(|credentials| credentials.standing());
         self.core.judge_certificate(now.wall.0, certificate);
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use sluice_clock::KernelClock;
 pub use sluice_clock::{monotonic, thread_cpu};
-use sluice_schedule::clock::{ClockFacts, ClockStep, Distrust, SlotClock, trust as peers_agree};
+use sluice_schedule::clock::{ClockStep, PeersDiffer, SlotClock};
 use sluice_schedule::{ClockTrust, Nanos, Now};
 
 use crate::config::{ClockSource, Config};
@@ -100,12 +100,12 @@ pub struct Verdict {
     pub why: Option<String>,
 }
 
-/// May slots be trusted? `offsets`: other slots minus the own one.
-pub fn trust(config: &Config, kernel: Option<KernelClock>, offsets: &[i32]) -> Verdict {
-    let facts = ClockFacts { peer_offsets: offsets.to_vec(), ..ClockFacts::default() };
-    if let Err(why @ Distrust::PeerOffset { .. }) = peers_agree(config.slot_length(), false, &facts) {
-        return Verdict { trust: ClockTrust::Untrusted, why: Some(why.to_string()) };
-    }
+/// May slots be trusted, by what peers showed of theirs and by the kernel's word?
+pub fn trust(config: &Config, kernel: Option<KernelClock>, peers: Result<ClockTrust, PeersDiffer>) -> Verdict {
+    let by_peers = match peers {
+        Ok(trust) => trust,
+        Err(differ) => return Verdict { trust: ClockTrust::Untrusted, why: Some(differ.to_string()) },
+    };
     let Some(kernel) = kernel else {
         return Verdict {
             trust: ClockTrust::Untrusted,
@@ -118,14 +118,14 @@ pub fn trust(config: &Config, kernel: Option<KernelClock>, offsets: &[i32]) -> V
     }
     let allowed = config.max_clock_error();
     if kernel.synchronised && kernel.max_error <= allowed {
-        return Verdict { trust: ClockTrust::Trusted, why: None };
+        return Verdict { trust: by_peers, why: None };
     }
     let text = if kernel.synchronised {
         format!("the kernel's error bound is {}, allowed is {allowed}", kernel.max_error)
     } else {
         format!("no time service disciplines the clock (error bound {})", kernel.max_error)
     };
-    let trust = if config.clock.require_sync { ClockTrust::Untrusted } else { ClockTrust::Trusted };
+    let trust = if config.clock.require_sync { ClockTrust::Untrusted } else { by_peers };
     Verdict { trust, why: Some(text) }
 }
 
@@ -166,14 +166,18 @@ mod tests {
     fn an_unsynchronised_clock_is_trusted_only_where_that_was_asked_for() {
         let mut config = Config::default();
         let kernel = KernelClock { max_error: Nanos(16_000 * MS), ..Default::default() };
-        assert_eq!(trust(&config, Some(kernel), &[]).trust, ClockTrust::Untrusted);
-        config.clock.require_sync = false;
-        assert_eq!(trust(&config, Some(kernel), &[]).trust, ClockTrust::Trusted);
-        assert!(trust(&config, Some(kernel), &[]).why.is_some());
         let good = KernelClock { synchronised: true, max_error: Nanos(MS), ..kernel };
-        let verdict = trust(&Config::default(), Some(good), &[]);
-        assert_eq!(verdict, Verdict { trust: ClockTrust::Trusted, why: None });
-        assert_eq!(trust(&Config::default(), Some(good), &[600, 600]).trust, ClockTrust::Untrusted);
+        for peers in [ClockTrust::Trusted, ClockTrust::Contradicted] {
+            config.clock.require_sync = true;
+            assert_eq!(trust(&config, Some(kernel), Ok(peers)).trust, ClockTrust::Untrusted);
+            config.clock.require_sync = false;
+            assert_eq!(trust(&config, Some(kernel), Ok(peers)).trust, peers);
+            assert!(trust(&config, Some(kernel), Ok(peers)).why.is_some());
+            let verdict = trust(&Config::default(), Some(good), Ok(peers));
+            assert_eq!(verdict, Verdict { trust: peers, why: None });
+        }
+        let differ = Err(PeersDiffer { median: 600 });
+        assert_eq!(trust(&Config::default(), Some(good), differ).trust, ClockTrust::Untrusted);
     }
 
     #[test]
@@ -181,7 +185,7 @@ mod tests {
         let kernel =
             KernelClock { synchronised: true, max_error: Nanos(40 * MS), tai_offset: 36, ..Default::default() };
         let mut config = Config::default();
-        let trusted = |config: &Config| trust(config, Some(kernel), &[]).trust == ClockTrust::Trusted;
+        let trusted = |config: &Config| trust(config, Some(kernel), Ok(ClockTrust::Trusted)).trust.is_trusted();
         assert!(!trusted(&config), "more than half a slot of 60 ms");
         config.clock.max_error_ms = Some(40);
         assert!(trusted(&config));

@@ -120,7 +120,7 @@ pub type Ends<'a> = &'a dyn Fn(FlowId) -> Option<Connection>;
 pub struct ClockState {
     /// The last answer of `adjtimex`.
     pub kernel: Option<KernelClock>,
-    pub trusted: bool,
+    pub trust: ClockTrust,
     /// Why not, or not fully.
     pub why: Option<String>,
     /// How often it was set.
@@ -205,7 +205,7 @@ impl Core {
             doubts: doubt::Doubts::default(),
             mode: config.mode,
             mode_returns: None,
-            clock: ClockState { trusted: true, ..ClockState::default() },
+            clock: ClockState::default(),
             steps_at_edge: ClockSteps::default(),
             now: Now::default(),
             renewed: None,
@@ -426,8 +426,7 @@ impl Core {
             self.monitor.fabric.learned.keep(|flow| self.monitor.sockets.of_flow(flow).is_some());
         }
         self.counters.lateness_s.observe(now.into_slot.as_secs_f64());
-        let trust = if self.clock.trusted { ClockTrust::Trusted } else { ClockTrust::Untrusted };
-        self.events.push(Event::Clock(trust));
+        self.events.push(Event::Clock(self.clock.trust));
         self.events.push(Event::SlotEdge);
         self.released.retain(|flow| self.monitor.sockets.of_flow(*flow).is_some());
     }

@@ -142,7 +142,7 @@ fn slot_clock(core: &Core, facts: &Facts) -> Clock {
     Clock {
         source: core.config().clock.source.word().into(),
         synchronised: kernel.is_some_and(|kernel| kernel.synchronised),
-        trusted: core.clock().trusted,
+        trusted: core.clock().trust.is_trusted(),
         max_error_ns: kernel.map(|kernel| kernel.max_error.0),
         estimated_error_ns: kernel.map(|kernel| kernel.estimated_error.0),
         allowed_error_ns: core.config().max_clock_error().0,

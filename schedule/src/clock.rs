@@ -119,67 +119,26 @@ impl SlotClock {
     }
 }
 
-/// What is known of a clock's quality.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ClockFacts {
-    /// The kernel says that its clock is synchronised.
-    pub synchronised: bool,
-    /// The kernel's bound on its error.
-    pub max_error: Nanos,
-    /// Peers' slot numbers minus this host's at about the same time, in slots; the order does not matter.
-    pub peer_offsets: Vec<i32>,
-}
-
-/// Why a clock is not trusted.
+/// Most peers are in another slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Distrust {
-    /// The kernel's clock is not synchronised.
-    #[error("clock-unsynchronised: the kernel says its clock is not synchronised; run a time daemon (chrony, ntpd)")]
-    Unsynchronised,
-    /// Its error may exceed half a slot.
-    #[error("clock-unsynchronised: the kernel's clock may be wrong by {error}, allowed is half a slot ({allowed})")]
-    MaxError {
-        /// The kernel's bound on its error.
-        error: Nanos,
-        /// Half a slot.
-        allowed: Nanos,
-    },
-    /// Most peers are in another slot.
-    #[error("slot-offset-too-large: the median offset to peers is {median} slots, allowed is 1")]
-    PeerOffset {
-        /// The median of the offsets.
-        median: i32,
-    },
+#[error("slot-offset-too-large: the median offset to peers is {median} slots, allowed is 1")]
+pub struct PeersDiffer {
+    /// The median of their slots minus the own one.
+    pub median: i32,
 }
 
-/// May slot numbers from this clock be used with others? `require_sync` false leaves the kernel's word out (test
-/// set-ups), never the peers'. Nobody's slot number is adopted, whatever the answer.
-pub fn trust(length: Nanos, require_sync: bool, facts: &ClockFacts) -> Result<(), Distrust> {
-    if require_sync {
-        if !facts.synchronised {
-            return Err(Distrust::Unsynchronised);
-        }
-        let allowed = Nanos(length.0 / 2);
-        if facts.max_error > allowed {
-            return Err(Distrust::MaxError { error: facts.max_error, allowed });
-        }
-    }
-    let median = median(&facts.peer_offsets);
-    if median.unsigned_abs() > 1 {
-        return Err(Distrust::PeerOffset { median });
-    }
-    Ok(())
-}
-
-/// A host in doubt asks holders to whom it has nothing else to say once in so many slots, each in one of its own.
+/// A host in doubt, or contradicted, asks holders to whom it has nothing else to say once in so many slots, each in one of its
+/// own.
 pub const SELDOM_SLOTS: u32 = 16;
 
-/// For so many slots what a peer showed of its clock is evidence for a host that trusts its own. It hears in every slot from
-/// those whom it needs, and of others does not know whether they were set right since.
+/// For so many slots what a peer showed of its clock is fresh. A host hears in every slot from those whom it needs, and of
+/// others does not know whether they were set right since.
 const FRESH_SLOTS: u64 = 3;
-/// For so many it is for a host in doubt, which asks everybody, some of them seldom: one whom it needs may be the one that is
-/// wrong.
+/// For so many it is evidence beside what is fresh, where everybody is asked, some of them seldom: one whom a host needs may be
+/// the one that is wrong.
 const OLD_SLOTS: u64 = SELDOM_SLOTS as u64 + 4;
+/// A slot more or less is what two clocks differ by at an edge.
+const MAX_OFFSET: u32 = 1;
 
 /// What a peer showed of its clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -190,13 +149,35 @@ pub struct Shown {
     pub at: Nanos,
 }
 
-/// What peers showed, one entry each, as far as it is evidence for a host that trusts its own clock so far or does not.
-pub fn evidence(now: Nanos, slot: Nanos, so_far: ClockTrust, shown: impl Iterator<Item = Shown>) -> Vec<i32> {
-    let slots = match so_far {
-        ClockTrust::Trusted => FRESH_SLOTS,
-        ClockTrust::Untrusted => OLD_SLOTS,
+impl Shown {
+    /// Does it say what the peer's clock is by now?
+    pub fn is_fresh(self, now: Nanos, slot: Nanos) -> bool {
+        self.within(now, slot, FRESH_SLOTS)
+    }
+
+    fn within(self, now: Nanos, slot: Nanos, slots: u64) -> bool {
+        now.minus(self.at) <= slot.times(slots)
+    }
+}
+
+/// May slot numbers of the own clock be used with others, by what peers showed of theirs, one entry each? A host that could so
+/// far loses its trust where what is fresh and what is not say so both: one wrong peer that alone is needed convinces nobody as
+/// long as others were heard. One that could not gains it by all that it heard. Nobody's slot number is adopted, whatever the
+/// answer.
+pub fn trust(now: Nanos, slot: Nanos, so_far: ClockTrust, shown: &[Shown]) -> Result<ClockTrust, PeersDiffer> {
+    let offsets = |slots| {
+        let known = shown.iter().filter(move |shown| shown.within(now, slot, slots));
+        known.map(|shown| shown.offset).collect::<Vec<i32>>()
     };
-    shown.filter(|shown| now.minus(shown.at) <= slot.times(slots)).map(|shown| shown.offset).collect()
+    let (fresh, all) = (offsets(FRESH_SLOTS), offsets(OLD_SLOTS));
+    let right = |offset: i32| offset.unsigned_abs() <= MAX_OFFSET;
+    let median_of_all = median(&all);
+    let agree = right(median_of_all) || so_far.is_trusted() && right(median(&fresh));
+    if !agree {
+        return Err(PeersDiffer { median: median_of_all });
+    }
+    let contradicted = fresh.into_iter().any(|offset| !right(offset));
+    Ok(if contradicted { ClockTrust::Contradicted } else { ClockTrust::Trusted })
 }
 
 /// How many slots another's clock is ahead of this one's, by what it said: the least that explains it. It read its clock after
@@ -283,41 +264,53 @@ mod tests {
         assert_eq!(ahead.step, Some(ClockStep::Forward(ms(1_300))));
     }
 
-    /// Promises: P-20
-    #[test]
-    fn trust_needs_the_kernel_and_most_peers() {
-        let good = ClockFacts { synchronised: true, max_error: ms(30), peer_offsets: vec![0, 1, -617, 1] };
-        assert_eq!(trust(SLOT, true, &good), Ok(()));
-        let loose = ClockFacts { max_error: ms(31), ..good.clone() };
-        assert!(matches!(trust(SLOT, true, &loose), Err(Distrust::MaxError { .. })));
-        let alone = ClockFacts { synchronised: false, ..good.clone() };
-        assert_eq!(trust(SLOT, true, &alone), Err(Distrust::Unsynchronised));
-        assert_eq!(trust(SLOT, false, &alone), Ok(()));
-        let apart = ClockFacts { peer_offsets: vec![617, 617, 0], ..good };
-        assert_eq!(trust(SLOT, false, &apart), Err(Distrust::PeerOffset { median: 617 }));
+    fn shown(offset: i32, age: u64) -> Shown {
+        Shown { offset, at: ms(3_000).minus(ms(age)) }
+    }
+
+    fn judged(so_far: ClockTrust, shown: &[Shown]) -> Result<ClockTrust, PeersDiffer> {
+        trust(ms(3_000), SLOT, so_far, shown)
     }
 
     /// Promises: P-20
     #[test]
-    fn where_two_peers_disagree_the_own_clock_decides() {
+    fn most_peers_decide_and_where_two_disagree_the_own_clock_does() {
         let of = |offsets: &[i32]| {
-            trust(SLOT, false, &ClockFacts { peer_offsets: offsets.to_vec(), ..ClockFacts::default() })
+            let all: Vec<Shown> = offsets.iter().map(|offset| shown(*offset, 60)).collect();
+            let judged = judged(ClockTrust::Trusted, &all);
+            assert_eq!(judged.is_ok(), super::tests::judged(ClockTrust::Untrusted, &all).is_ok(), "{offsets:?}");
+            judged
         };
-        for right in [&[][..], &[1], &[0, 3], &[-5, 3], &[-1, 1], &[0, 3, 0], &[4, 0, 0, 4]] {
-            assert_eq!(of(right), Ok(()), "{right:?}");
+        for agree in [&[][..], &[1], &[-1, 1], &[0, 0, 0]] {
+            assert_eq!(of(agree), Ok(ClockTrust::Trusted), "{agree:?}");
         }
-        for (wrong, median) in [(&[2][..], 2), (&[3, 2], 2), (&[-3, 0, -2], -2), (&[4, 4, 4, 0], 4)] {
-            assert_eq!(of(wrong), Err(Distrust::PeerOffset { median }), "{wrong:?}");
+        for some in [&[0, 3][..], &[-5, 3], &[0, 3, 0], &[4, 0, 0, 4], &[0, 1, -617, 1]] {
+            assert_eq!(of(some), Ok(ClockTrust::Contradicted), "{some:?}");
+        }
+        for (most, median) in
+            [(&[2][..], 2), (&[3, 2], 2), (&[-3, 0, -2], -2), (&[4, 4, 4, 0], 4), (&[617, 617, 0], 617)]
+        {
+            assert_eq!(of(most), Err(PeersDiffer { median }), "{most:?}");
         }
     }
 
     /// Promises: P-20
     #[test]
-    fn what_was_shown_long_ago_counts_for_those_in_doubt() {
-        let shown = |offset, age| Shown { offset, at: ms(3_000).minus(ms(age)) };
+    fn one_wrong_peer_that_alone_is_needed_convinces_nobody_as_long_as_others_were_heard() {
+        let of = |so_far, age| judged(so_far, &[shown(4, 60), shown(0, age), shown(1, age)]);
+        for so_far in [ClockTrust::Trusted, ClockTrust::Contradicted, ClockTrust::Untrusted] {
+            assert_eq!(of(so_far, 1_200), Ok(ClockTrust::Contradicted));
+            assert_eq!(of(so_far, 1_201), Err(PeersDiffer { median: 4 }));
+        }
+    }
+
+    /// Promises: P-20
+    #[test]
+    fn what_was_shown_long_ago_makes_nobody_lose_its_trust() {
         let all = [shown(0, 180), shown(3, 181), shown(2, 1_200), shown(4, 1_201)];
-        let of = |so_far| evidence(ms(3_000), SLOT, so_far, all.iter().copied());
-        assert_eq!((of(ClockTrust::Trusted), of(ClockTrust::Untrusted)), (vec![0], vec![0, 3, 2]));
+        assert_eq!(judged(ClockTrust::Trusted, &all), Ok(ClockTrust::Trusted));
+        assert_eq!(judged(ClockTrust::Untrusted, &all), Err(PeersDiffer { median: 2 }), "of 0, 3 and 2");
+        assert_eq!([180, 181].map(|age| shown(0, age).is_fresh(ms(3_000), SLOT)), [true, false]);
     }
 
     /// Promises: P-21

@@ -199,8 +199,18 @@ pub enum ClockTrust {
     /// Slot numbers may be used with other hosts.
     #[default]
     Trusted,
+    /// They may, though somebody is in another slot: holders to whom there is nothing else to say are asked for theirs now and
+    /// then, since most of them decide.
+    Contradicted,
     /// No: schedule by the own links only, announce nothing.
     Untrusted,
+}
+
+impl ClockTrust {
+    /// May slot numbers be used with other hosts?
+    pub const fn is_trusted(self) -> bool {
+        !matches!(self, ClockTrust::Untrusted)
+    }
 }
 
 /// What enters a host's brain.

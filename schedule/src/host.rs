@@ -204,7 +204,7 @@ impl Host {
         }
         self.renewed = self.renewed.filter(|_| !renew).or(Some(orders::Renewal::at(now)));
         self.announcer.ready = None;
-        let tell = if self.trust == ClockTrust::Trusted { Host::announce } else { Host::ask_for_slots };
+        let tell = if self.trust.is_trusted() { Host::announce } else { Host::ask_for_slots };
         tell(self, now, actions);
         actions.extend(self.routes.take_news());
         self.news = Change::None;

@@ -95,7 +95,7 @@ impl Core {
             self.helped.jobs.clear();
         } else {
             // A host whose slots are not the others' would be without Sluice at another time than they.
-            let alone = !self.clock.trusted;
+            let alone = !self.clock.trust.is_trusted();
             let known = &self.monitor.jobs;
             self.helped.jobs.retain(|job, _| known.contains_key(job));
             for job in known.keys() {
@@ -119,7 +119,7 @@ impl Core {
             self.look_at_iterations(now);
         }
         self.helped.asked = asked;
-        let without = asked && self.clock.trusted && self.helped.windows.without(now.slot);
+        let without = asked && self.clock.trust.is_trusted() && self.helped.windows.without(now.slot);
         if without != std::mem::replace(&mut self.helped.without, without) {
             // Those that were given back are captured again with their next orders.
             if without {

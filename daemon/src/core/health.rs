@@ -171,7 +171,7 @@ impl Core {
         let stepped = self.growths.clock_steps.lately(now, steps);
         let stepped = stepped.then(|| format!("the clock was set by more than a slot, {steps} times since the start"));
         let why = self.clock.why.clone();
-        let wrong = match (stepped, why.clone().filter(|_| !self.clock.trusted)) {
+        let wrong = match (stepped, why.clone().filter(|_| !self.clock.trust.is_trusted())) {
             (Some(stepped), Some(why)) => Some(format!("{stepped}; {why}")),
             (stepped, why) => stepped.or(why),
         };

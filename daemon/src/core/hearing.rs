@@ -3,7 +3,7 @@
 //! something to decide on.
 
 use sluice_ebpf::{SocketEventKind, Tier};
-use sluice_schedule::clock;
+use sluice_schedule::clock::{self, PeersDiffer, Shown};
 use sluice_schedule::{ClockTrust, Event, Now, Rate};
 
 use super::{Core, FEW, Inbound};
@@ -11,10 +11,10 @@ use crate::config::Mode;
 use crate::monitor::Haste;
 
 impl Core {
-    /// Slots of holders minus the own one, as far as what they showed of them is evidence still.
-    pub fn offsets(&self, now: Now) -> Vec<i32> {
-        let trust = if self.clock.trusted { ClockTrust::Trusted } else { ClockTrust::Untrusted };
-        clock::evidence(now.mono, self.config.slot_length(), trust, self.holders.shown())
+    /// What the slots of holders say of the own clock.
+    pub fn judge_by_peers(&self, now: Now) -> Result<ClockTrust, PeersDiffer> {
+        let shown: Vec<Shown> = self.holders.shown().collect();
+        clock::trust(now.mono, self.config.slot_length(), self.clock.trust, &shown)
     }
 
     /// Takes in what came from the exchange, without a turn. True: there is something to decide on.

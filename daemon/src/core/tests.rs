@@ -433,13 +433,13 @@ fn a_link_that_has_become_slower_is_known_without_a_word_from_anybody() {
 #[test]
 fn a_clock_that_is_trusted_unsynchronised_is_news_and_one_that_is_not_costs_coordination() {
     use crate::conditions::{ConditionCode, Severity};
-    for (trusted, expected) in [(true, Severity::Info), (false, Severity::Degraded)] {
+    for (trust, expected) in [(ClockTrust::Trusted, Severity::Info), (ClockTrust::Untrusted, Severity::Degraded)] {
         let mut site = Site::new(0, 1, "a");
-        (site.core.clock.why, site.core.clock.trusted) = (Some("no time service".into()), trusted);
+        (site.core.clock.why, site.core.clock.trust) = (Some("no time service".into()), trust);
         site.core.step(now(60), &mut site.inbox, &mut site.said);
         let condition = site.core.conditions.iter().find(|c| c.code == ConditionCode::ClockUnsafe).expect("it holds");
         assert_eq!(condition.severity, expected);
-        assert_eq!(condition.cost.contains("require_sync = false"), trusted, "{}", condition.cost);
+        assert_eq!(condition.cost.contains("require_sync = false"), trust.is_trusted(), "{}", condition.cost);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use sluice_schedule::clock::{ClockFacts, evidence, trust};
+use sluice_schedule::clock::trust;
 use sluice_schedule::message::Refusal;
 use sluice_schedule::units::{Bytes, FlowId, Nanos, Rate};
 use sluice_schedule::{Action, ClockTrust, Event, FlowProgress, Now};
@@ -279,16 +279,14 @@ impl World {
         if daemon.edge != Some(now.slot) {
             (daemon.edge, daemon.edge_at) = (Some(now.slot), self.now);
             all.push(Event::SlotEdge);
-            let peer_offsets = evidence(self.now, self.slot, daemon.trust, daemon.offsets.values().copied());
-            let facts = ClockFacts { peer_offsets, ..ClockFacts::default() };
-            let trusted = match trust(self.slot, false, &facts) {
-                Ok(()) => ClockTrust::Trusted,
-                Err(_) => ClockTrust::Untrusted,
-            };
-            if trusted != daemon.trust {
-                daemon.trust = trusted;
+            let shown: Vec<_> = daemon.offsets.values().copied().collect();
+            let trusted = trust(self.now, self.slot, daemon.trust, &shown).unwrap_or(ClockTrust::Untrusted);
+            let before = std::mem::replace(&mut daemon.trust, trusted);
+            if trusted != before {
                 all.push(Event::Clock(trusted));
-                let trusts = trusted == ClockTrust::Trusted;
+            }
+            let trusts = trusted.is_trusted();
+            if trusts != before.is_trusted() {
                 // What was heard before says nothing of the slots that others are in by now.
                 self.measures.heard.retain(|(hears, _), _| !trusts || *hears != host);
                 self.seen(if trusts { Situation::ClockTrustedAgain } else { Situation::ClockDistrusted });

@@ -12,7 +12,7 @@ use super::change::{Change, SOON, counted_on};
 use super::paths::Path;
 use super::rendezvous::Rendezvous;
 use super::{Flow, Host, Job};
-use crate::event::{Action, Now};
+use crate::event::{Action, ClockTrust, Now};
 use crate::message::{Announcement, Feedback, FlowPromise, JobStatus};
 use crate::mutant::Mutant;
 use crate::units::{BootId, FlowId, HolderId, JobId, LinkId, Nanos, Rate, Slot};
@@ -207,9 +207,13 @@ impl Host {
         let told = std::mem::take(&mut self.announcer.told);
         let nothing = Summary::default();
         for (holder, part) in self.audience() {
+            let lost = self.announcer.lost.contains(&holder);
             let Some(state) = self.announcer.holders.get(&holder) else { continue };
             // It keeps nothing of this host's and was told so; there is nothing to say until that changes.
             if part == Part::None && !state.keeps && !self.routes.asks(holder, now.mono) {
+                if self.trust == ClockTrust::Contradicted && !lost {
+                    self.ask_seldom(now, holder, actions);
+                }
                 continue;
             }
             let told = told.binary_search_by_key(&holder, |told| told.holder).ok().map(|at| &told[at]);
@@ -220,7 +224,6 @@ impl Host {
                 () if news => self.change(now, state, summary),
                 () => Change::None,
             };
-            let lost = self.announcer.lost.contains(&holder);
             let state = self.announcer.holders.entry(holder).or_default();
             let since = now.mono.minus(state.announced_at);
             let gap_over = since >= self.config.announce_gap;

@@ -162,7 +162,7 @@ fn nobody_asks_where_that_cannot_be_or_was_not_wanted() {
     assert_eq!(off(|core| core.config.enforce.benefit = false), (BenefitState::Off, false));
     assert_eq!(off(|core| core.mode = Mode::Observe), (BenefitState::Off, false));
     // Slots of a clock that is not trusted are not those of the others.
-    assert_eq!(off(|core| core.clock.trusted = false), (BenefitState::Managed, false));
+    assert_eq!(off(|core| core.clock.trust = ClockTrust::Untrusted), (BenefitState::Managed, false));
     let spared = off(|core| assert_eq!(core.drain(core.monitor.jobs.keys().next().copied()), 0));
     assert_eq!(spared, (BenefitState::Spared, true));
 }

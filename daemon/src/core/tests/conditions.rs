@@ -37,12 +37,12 @@ fn raise(code: ConditionCode, site: &mut Site) {
     let mut ms = 900;
     match code {
         ConditionCode::ClockUnsafe => {
-            (site.core.clock.why, site.core.clock.trusted) = (Some("no time service".into()), false);
+            (site.core.clock.why, site.core.clock.trust) = (Some("no time service".into()), ClockTrust::Untrusted);
         }
         ConditionCode::ClockTaiUnset => {
             site.core.config.clock.source = ClockSource::Tai;
             site.core.clock.kernel = Some(KernelClock::default());
-            (site.core.clock.why, site.core.clock.trusted) = (Some("the TAI offset is 0".into()), false);
+            (site.core.clock.why, site.core.clock.trust) = (Some("the TAI offset is 0".into()), ClockTrust::Untrusted);
         }
         ConditionCode::SwitchUnreachable | ConditionCode::FeedbackLocalOnly => {
             site.inbox.push(lost(false));

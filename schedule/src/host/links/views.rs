@@ -139,7 +139,7 @@ impl Links {
             let age = view.heard.map(|heard| now.mono.minus(heard).as_secs_f64() / slot.as_secs_f64());
             let (state, weight) = match age {
                 None => (ViewState::Local, 0.0),
-                Some(_) if trust == ClockTrust::Untrusted => (ViewState::Local, 0.0),
+                Some(_) if !trust.is_trusted() => (ViewState::Local, 0.0),
                 // Half a slot of slack: the answer to a slot's announcement is a little more than a slot old at most.
                 Some(age) if age <= 1.5 && view.warm => (ViewState::Fresh, 1.0),
                 Some(age) if age <= hold.max(1.5) => (ViewState::Holding, 1.0),

@@ -1,6 +1,8 @@
 //! When a holder is told of what has changed.
 
 use super::*;
+use crate::clock::SELDOM_SLOTS;
+use crate::event::ClockTrust;
 
 const HOLDER: HolderId = HolderId(5);
 
@@ -105,7 +107,7 @@ fn a_round_of_which_less_is_sent_than_was_said_is_no_news_slot_after_slot() {
             host.handle(at(ms), Event::SlotEdge);
         }
         // Something else happens, so that there is a plan.
-        host.handle(at(ms), Event::Clock(crate::event::ClockTrust::Trusted));
+        host.handle(at(ms), Event::Clock(ClockTrust::Trusted));
         said[(ms / 60) as usize] += usize::from(tells(&mut host, ms));
     }
     assert!(said[1..].iter().all(|said| (1..=2).contains(said)), "{said:?}");
@@ -129,15 +131,41 @@ fn a_host_that_distrusts_its_clock_promises_nothing_and_asks_once_in_a_slot() {
         all
     };
     assert_eq!(said(&mut host, 0..2), [[0, 1]]);
-    host.handle(at(2), Event::Clock(crate::event::ClockTrust::Untrusted));
+    host.handle(at(2), Event::Clock(ClockTrust::Untrusted));
     assert_eq!(said(&mut host, 2..150), [[60, 0], [120, 0]]);
     // One that cannot be reached is not asked, and one that is back at the next chance.
     host.handle(at(150), Event::HolderLost(HOLDER));
     assert_eq!(said(&mut host, 150..450), [[0; 2]; 0]);
     host.handle(at(450), Event::HolderBack(HOLDER));
     assert_eq!(said(&mut host, 450..500), [[450, 0]]);
-    host.handle(at(500), Event::Clock(crate::event::ClockTrust::Trusted));
+    host.handle(at(500), Event::Clock(ClockTrust::Trusted));
     assert_eq!(said(&mut host, 500..560).first(), Some(&[500, 1]), "everything is told again");
+}
+
+/// Promises: P-20
+#[test]
+fn a_host_that_somebody_contradicts_asks_the_others_now_and_then() {
+    let other = HolderId::of("s1");
+    for (trust, asked) in [(ClockTrust::Trusted, 0), (ClockTrust::Contradicted, 2)] {
+        let mut host = lone_host();
+        sends_to(&mut host, 1, HOLDER, at(0));
+        host.handle(at(0), Event::HolderBack(other));
+        host.handle(at(0), Event::Clock(trust));
+        let (mut promises, mut questions) = (0, 0);
+        for ms in 0..2 * u64::from(SELDOM_SLOTS) * 60 {
+            let mut actions = Vec::new();
+            host.decide(at(ms), &mut actions);
+            for action in actions {
+                let Action::Announce { holder, announcement } = action else { continue };
+                match holder == other {
+                    true if announcement.flows.is_empty() => questions += 1,
+                    _ => promises += usize::from(holder == HOLDER && announcement.flows.len() == 1),
+                }
+            }
+        }
+        assert_eq!(questions, asked, "{trust:?}");
+        assert!(promises >= 2 * SELDOM_SLOTS as usize, "{trust:?}: {promises}");
+    }
 }
 
 #[test]
@@ -158,10 +186,10 @@ fn an_answer_to_whoever_asked_for_a_slot_says_nothing_of_links() {
         host.decide(at(ms), &mut Vec::new());
         host.views().next().map(|view| view.1)
     };
-    host.handle(at(0), Event::Clock(crate::event::ClockTrust::Untrusted));
+    host.handle(at(0), Event::Clock(ClockTrust::Untrusted));
     let question = said(&mut host, 0).expect("it asks");
     assert_eq!(answers(&mut host, 1, question), Some(ViewState::Local));
-    host.handle(at(2), Event::Clock(crate::event::ClockTrust::Trusted));
+    host.handle(at(2), Event::Clock(ClockTrust::Trusted));
     let promise = said(&mut host, 2).expect("it announces");
     assert_eq!(answers(&mut host, 3, question), Some(ViewState::Local), "the answer came late");
     assert_eq!(answers(&mut host, 4, promise), Some(ViewState::Fresh));

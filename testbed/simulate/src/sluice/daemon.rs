@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use sluice_schedule::clock::{ClockFacts, trust};
+use sluice_schedule::clock::{Shown, trust};
 use sluice_schedule::host::{Host, HostConfig};
 use sluice_schedule::{
     Action, BootId, Bytes, ClockTrust, Event, Feedback, FlowProgress, HolderId, Nanos, Now, Rate, Slot,
@@ -75,7 +75,8 @@ pub(super) struct Daemon {
     brain: Option<Brain>,
     boots: u64,
     edge: Option<Slot>,
-    offsets: BTreeMap<HolderId, i32>,
+    offsets: BTreeMap<HolderId, Shown>,
+    trust: ClockTrust,
     heard: Vec<Event>,
     news: Vec<Event>,
     /// The clock of its host.
@@ -112,6 +113,7 @@ impl Daemon {
             boots: 0,
             edge: None,
             offsets: BTreeMap::new(),
+            trust: ClockTrust::Trusted,
             heard: Vec::new(),
             news: Vec::new(),
             clock,
@@ -149,6 +151,7 @@ impl Daemon {
         self.heard.clear();
         self.news.clear();
         self.offsets.clear();
+        self.trust = ClockTrust::Trusted;
         self.sending.clear();
         self.edge = None;
     }
@@ -194,7 +197,7 @@ impl Daemon {
     pub fn hear(&mut self, at: Nanos, holder: HolderId, feedback: Feedback, at_once: bool) {
         let Some(brain) = &mut self.brain else { return };
         let now = self.clock.now(at);
-        self.offsets.insert(holder, feedback.slot.since(now.slot));
+        self.offsets.insert(holder, Shown { offset: feedback.slot.since(now.slot), at: now.mono });
         let event = Event::Feedback { holder, feedback };
         if at_once && !self.stands {
             return brain.handle(now, event);
@@ -227,9 +230,9 @@ impl Daemon {
         let edge = self.edge != Some(now.slot);
         if edge {
             self.edge = Some(now.slot);
-            let facts = ClockFacts { peer_offsets: self.offsets.values().copied().collect(), ..ClockFacts::default() };
-            let trusted = trust(self.config.slot, false, &facts);
-            brain.handle(now, Event::Clock(trusted.map_or(ClockTrust::Untrusted, |()| ClockTrust::Trusted)));
+            let shown: Vec<Shown> = self.offsets.values().copied().collect();
+            self.trust = trust(now.mono, self.config.slot, self.trust, &shown).unwrap_or(ClockTrust::Untrusted);
+            brain.handle(now, Event::Clock(self.trust));
             brain.handle(now, Event::SlotEdge);
         }
         self.news.drain(..).for_each(|event| brain.handle(now, event));
