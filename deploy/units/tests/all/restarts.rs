@@ -6,8 +6,10 @@ use sluice_units::unit::Unit;
 
 use crate::{UNITS, shipped};
 
-/// The pause before a service starts again; docs/operating.md names it.
-const PAUSE: Duration = Duration::from_millis(100);
+/// The pauses before services start again; docs/operating.md names them. A switch is tried again for ever, so less often; hosts
+/// hold what they heard of it for as long as that takes.
+const PAUSES: [(&str, Duration); 2] =
+    [("sluiced.service", Duration::from_millis(100)), ("sluice-switch.service", Duration::from_millis(500))];
 /// Exit status of both programs for a configuration that is not valid.
 const INVALID: &str = "2";
 
@@ -19,10 +21,17 @@ fn services_start_again_after_a_fault_whatever_drop_ins_they_have() {
         let drop_ins: Vec<_> = drop_ins.iter().map(|name| shipped("systemd").join(name)).collect();
         for chosen in [&[][..], &drop_ins[..]] {
             let unit = Unit::read(&shipped("systemd").join(name), chosen).unwrap_or_else(|e| panic!("{e}"));
-            assert_eq!((unit.one("Restart"), unit.time("RestartSec")), (Some("on-failure"), Some(PAUSE)), "{name}");
+            let (_, pause) = PAUSES.into_iter().find(|(service, _)| *service == name).expect("a pause");
+            assert_eq!((unit.one("Restart"), unit.time("RestartSec")), (Some("on-failure"), Some(pause)), "{name}");
             assert!(unit.words("RestartPreventExitStatus").any(|status| status == INVALID), "{name}");
             seen += 1;
         }
     }
     assert_eq!(seen, 4);
+}
+
+#[test]
+fn a_switch_is_tried_again_however_often_it_ended() {
+    let unit = Unit::read(&shipped("systemd").join("sluice-switch.service"), &[]).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(unit.all("Unit", "StartLimitIntervalSec"), ["0"]);
 }
