@@ -163,11 +163,13 @@ impl Running {
         );
         exchange(stream, &(head + body))
     }
-    /// Who was turned away so far: for want of connections, of places among readings, and among readers of the metrics.
-    fn turned_away(&self) -> [u64; 3] {
+    /// Who was turned away so far: for want of connections, of places among streams, among readings, and among readers of the
+    /// metrics.
+    fn turned_away(&self) -> [u64; 4] {
         let mut counters = Counters::default();
         self.fake.turned_away.tell(&mut counters);
-        [counters.askers_refused_connections, counters.askers_refused_readings, counters.askers_refused_metrics]
+        let Counters { askers_refused_connections: connections, askers_refused_streams: streams, .. } = counters;
+        [connections, streams, counters.askers_refused_readings, counters.askers_refused_metrics]
     }
 }
 
@@ -257,8 +259,8 @@ fn slow_and_many_clients_are_cut_off() {
             || matches!(extra.read(&mut [0]), Err(e) if e.kind() == std::io::ErrorKind::ConnectionReset)
     });
     assert!(refused, "a 33rd connection was never closed");
-    let [counted, readings, metrics] = daemon.turned_away();
-    assert!(counted > 0 && (readings, metrics) == (0, 0), "{counted} {readings} {metrics}");
+    let [counted, others @ ..] = daemon.turned_away();
+    assert!(counted > 0 && others == [0; 3], "{counted} {others:?}");
     held[0].write_all(b"GET / HT").expect("write");
     let mut rest = Vec::new();
     held[0].set_read_timeout(Some(Duration::from_secs(30))).expect("timeout");
@@ -302,7 +304,7 @@ fn sixty_four_slow_readers_of_the_timeline_cost_six_looks_at_it_at_most() {
     let operators = if nix::unistd::geteuid().is_root() { 2 } else { 0 };
     assert_eq!((of(200), of(200) + of(503)), (4 + operators, 64));
     assert_eq!(daemon.fake.looks.load(Ordering::SeqCst), 4 + operators, "nobody else took the loop's lock");
-    assert_eq!(daemon.turned_away()[1] as usize, of(503));
+    assert_eq!(daemon.turned_away()[2] as usize, of(503));
     // They go, and others find room.
     drop(readers);
     let again = (0..500).any(|_| {
@@ -330,7 +332,7 @@ fn of_five_readers_of_the_metrics_one_is_told_at_once_to_come_again() {
     // No page can be made now: whoever is answered found no place.
     let (status, answer) = answers.recv_timeout(Duration::from_secs(30)).expect("one is answered");
     assert!(status == 503 && answer.contains("as many as may at a time"), "{status}: {answer}");
-    assert_eq!(daemon.turned_away(), [0, 0, 1]);
+    assert_eq!(daemon.turned_away(), [0, 0, 0, 1]);
     drop(still);
     for _ in 0..exposition::READERS {
         let (status, answer) = answers.recv_timeout(Duration::from_secs(30)).expect("they are answered");

@@ -1,6 +1,7 @@
 //! What surrounds the program: its log, its audit file, the files that others start it and its jobs by, and what single
 //! keys change of it.
 
+mod askers;
 mod audit;
 mod crash;
 mod fleet;

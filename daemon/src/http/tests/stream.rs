@@ -204,6 +204,7 @@ fn streams_have_few_places_of_which_each_is_free_again_and_commands_have_room() 
     let (status, answer) = daemon.get("/api/v1/stream", "localhost");
     assert_eq!(status, 503);
     assert!(answer.contains("8 pages are open already"), "{answer}");
+    assert_eq!(daemon.turned_away(), [0, 1, 0, 0]);
     // Nobody else is in their way: neither over TCP, nor on the Unix socket, nor a stream there.
     assert_eq!(daemon.get("/livez", "localhost").0, 200);
     assert_eq!(daemon.get("/", "localhost").0, 200);
