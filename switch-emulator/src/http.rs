@@ -18,7 +18,7 @@ use sluice_wire::accept::{Connection, Places};
 use tokio::net::TcpListener;
 
 use crate::config::Config;
-use crate::metrics::Metrics;
+use crate::metrics::{Lack, Metrics};
 use crate::shown::Sources;
 use crate::tables::{Overview, Tables};
 
@@ -38,6 +38,7 @@ pub async fn serve(
     tables: Arc<Tables>,
     metrics: Arc<Metrics>,
 ) -> std::io::Result<()> {
+    let bounded = Bounded { listener, places: Places::new(CONNECTIONS), metrics: metrics.clone() };
     let sources = Sources { tables, metrics, config, started: sluice_clock::monotonic() };
     let shared = Arc::new(Shared { sources, streams: page::Streams::default() });
     let details = Router::new()
@@ -53,12 +54,13 @@ pub async fn serve(
         .layer(middleware::from_fn(check_host))
         .with_state(shared);
     let service = router.into_make_service_with_connect_info::<page::From>();
-    axum::serve(Bounded { listener, places: Places::new(CONNECTIONS) }, service).await
+    axum::serve(bounded, service).await
 }
 
 struct Bounded {
     listener: TcpListener,
     places: Places,
+    metrics: Arc<Metrics>,
 }
 
 impl axum::serve::Listener for Bounded {
@@ -72,6 +74,7 @@ impl axum::serve::Listener for Bounded {
                     if let Some(connection) = self.places.admit(stream, Some(LIFE)) {
                         return (connection, address);
                     }
+                    self.metrics.turned_away(Lack::Connection);
                 }
                 Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
             }

@@ -26,9 +26,31 @@ const EXPOSITION: usize = 2 << 20;
 /// An exposition is given out again for this long.
 const FRESH: Duration = Duration::from_secs(1);
 
+/// What there was no more of for somebody who asked over HTTP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lack {
+    /// A place among connections.
+    Connection,
+    /// A place among the streams of the page.
+    Stream,
+}
+
+impl Lack {
+    const ALL: [Lack; 2] = [Lack::Connection, Lack::Stream];
+
+    /// As in metrics.
+    const fn word(self) -> &'static str {
+        match self {
+            Lack::Connection => "connections",
+            Lack::Stream => "streams",
+        }
+    }
+}
+
 pub struct Metrics {
     registry: Registry,
     exchange: Histogram,
+    askers: IntCounterVec,
     unanswered: IntCounterVec,
     realtime: IntGauge,
     /// How the thread that serves last stood.
@@ -67,7 +89,12 @@ impl Metrics {
         let unanswered = IntCounterVec::new(opts("datagrams_unanswered_total", help), &["reason"])?;
         // Those that never were are shown as well.
         Unanswered::ALL.iter().for_each(|why| unanswered.with_label_values(&[why.word()]).reset());
+        let help =
+            "Who asked over HTTP and was turned away, by what there was no more of: connections, streams of the page.";
+        let askers = IntCounterVec::new(opts("askers_refused_total", help), &["reason"])?;
+        Lack::ALL.iter().for_each(|lack| askers.with_label_values(&[lack.word()]).reset());
         let registry = Registry::new();
+        registry.register(Box::new(askers.clone()))?;
         registry.register(Box::new(unanswered.clone()))?;
         registry.register(Box::new(realtime.clone()))?;
         registry.register(Box::new(everybody))?;
@@ -76,6 +103,7 @@ impl Metrics {
         Ok(Metrics {
             registry,
             exchange,
+            askers,
             unanswered,
             realtime,
             standing: Mutex::default(),
@@ -104,6 +132,11 @@ impl Metrics {
 
     pub fn exchanged(&self, took: Duration) {
         self.exchange.observe(took.as_secs_f64());
+    }
+
+    /// Somebody who asked over HTTP is turned away. Nothing is logged: a flood would be one of lines too.
+    pub fn turned_away(&self, lack: Lack) {
+        self.askers.with_label_values(&[lack.word()]).inc();
     }
 
     /// A datagram has no answer.

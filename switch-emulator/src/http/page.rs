@@ -25,6 +25,7 @@ use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use super::{Bounded, LIFE, Shared};
+use crate::metrics::Lack;
 use crate::shown::Sources;
 
 /// Streams at a time, of the connections that there may be.
@@ -121,6 +122,7 @@ pub async fn stream(
         Err(error) => return refuse(StatusCode::BAD_REQUEST, "invalid", &error.to_string(), "hz=1 or hz=4"),
     };
     let Ok(place) = Arc::clone(&shared.streams.places).try_acquire_owned() else {
+        shared.sources.metrics.turned_away(Lack::Stream);
         let message = format!("{STREAMS} pages are open already");
         return refuse(StatusCode::SERVICE_UNAVAILABLE, "unavailable", &message, "close one and try again");
     };

@@ -26,7 +26,7 @@ fn rows(collector: &dyn Collector) -> Vec<Row> {
 fn the_documentation_lists_every_metric() {
     let tables = Tables::new(&Config::default(), BootId::default(), None);
     let metrics = Metrics::new(&Config::default(), None, Refusals::default()).unwrap();
-    let plain: [&dyn Collector; 3] = [&metrics.exchange, &metrics.unanswered, &metrics.realtime];
+    let plain: [&dyn Collector; 4] = [&metrics.exchange, &metrics.askers, &metrics.unanswered, &metrics.realtime];
     let mut all: Vec<Row> = plain.into_iter().flat_map(rows).collect();
     let gathered = metrics.registry.gather();
     all.extend(

@@ -11,7 +11,7 @@ use sluice_skip::skip;
 /// Series of one switch, of one link and of the process, without a data plane and sources of background load.
 const OF_A_SWITCH: usize = 31;
 const OF_A_LINK: usize = 4;
-const OF_THE_PROCESS: usize = 43;
+const OF_THE_PROCESS: usize = 45;
 
 fn page(switch: &Switch) -> String {
     let answer = switch.get("/metrics");

@@ -56,12 +56,39 @@ fn it_is_only_to_be_read_by_its_own_name_and_its_policy_is_its_own() {
 }
 
 #[test]
+fn who_finds_no_connection_is_counted() {
+    let switch = Switch::start();
+    let held: Vec<_> = (0..40).map(|_| TcpStream::connect(switch.http).unwrap()).collect();
+    // Accepted in their order: where the last one is closed at once, all before it were seen.
+    held[39].set_read_timeout(Some(PATIENCE)).unwrap();
+    assert!(!matches!((&held[39]).read(&mut [0]), Ok(1..)), "nothing was asked there");
+    drop(held);
+    let began = std::time::Instant::now();
+    let counted = loop {
+        let mut stream = TcpStream::connect(switch.http).unwrap();
+        let mut answer = String::new();
+        let _ = stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        let _ = stream.read_to_string(&mut answer); // Places of those that are gone may not be free yet.
+        let of = |line: &str| {
+            line.strip_prefix("sluice_switchd_askers_refused_total{reason=\"connections\"} ")?.parse::<u64>().ok()
+        };
+        match answer.lines().find_map(of) {
+            Some(counted) => break counted,
+            None => assert!(began.elapsed() < PATIENCE, "{answer}"),
+        }
+    };
+    assert!(counted >= 8, "{counted} of 40");
+}
+
+#[test]
 fn streams_have_eight_places_and_end_in_order() {
     let switch = Switch::start();
     let mut streams: Vec<_> = (0..8).map(|_| stream(&switch, 4)).collect();
     assert!(streams.iter_mut().all(|lines| lines.next().unwrap().contains("200")));
     let (status, answer) = ask(&switch, "GET", "/api/v1/stream", "localhost");
     assert!(status == 503 && answer.contains("8 pages are open already"), "{answer}");
+    let (_, metrics) = ask(&switch, "GET", "/metrics", "localhost");
+    assert!(metrics.contains("sluice_switchd_askers_refused_total{reason=\"streams\"} 1"), "{metrics}");
     assert_eq!(ask(&switch, "GET", "/livez", "localhost").0, 200);
     // All are told the same, put together once: also when it was taken.
     let taken = |lines: &mut dyn Iterator<Item = String>| -> Vec<String> {
