@@ -149,24 +149,13 @@ pub struct Shown {
     pub at: Nanos,
 }
 
-impl Shown {
-    /// Does it say what the peer's clock is by now?
-    pub fn is_fresh(self, now: Nanos, slot: Nanos) -> bool {
-        self.within(now, slot, FRESH_SLOTS)
-    }
-
-    fn within(self, now: Nanos, slot: Nanos, slots: u64) -> bool {
-        now.minus(self.at) <= slot.times(slots)
-    }
-}
-
 /// May slot numbers of the own clock be used with others, by what peers showed of theirs, one entry each? A host that could so
 /// far loses its trust where what is fresh and what is not say so both: one wrong peer that alone is needed convinces nobody as
 /// long as others were heard. One that could not gains it by all that it heard. Nobody's slot number is adopted, whatever the
 /// answer.
 pub fn trust(now: Nanos, slot: Nanos, so_far: ClockTrust, shown: &[Shown]) -> Result<ClockTrust, PeersDiffer> {
     let offsets = |slots| {
-        let known = shown.iter().filter(move |shown| shown.within(now, slot, slots));
+        let known = shown.iter().filter(|shown| now.minus(shown.at) <= slot.times(slots));
         known.map(|shown| shown.offset).collect::<Vec<i32>>()
     };
     let (fresh, all) = (offsets(FRESH_SLOTS), offsets(OLD_SLOTS));
@@ -310,7 +299,6 @@ mod tests {
         let all = [shown(0, 180), shown(3, 181), shown(2, 1_200), shown(4, 1_201)];
         assert_eq!(judged(ClockTrust::Trusted, &all), Ok(ClockTrust::Trusted));
         assert_eq!(judged(ClockTrust::Untrusted, &all), Err(PeersDiffer { median: 2 }), "of 0, 3 and 2");
-        assert_eq!([180, 181].map(|age| shown(0, age).is_fresh(ms(3_000), SLOT)), [true, false]);
     }
 
     /// Promises: P-21

@@ -261,13 +261,9 @@ impl World {
         let patience = least.scaled(4.0 * (1.0 + jobs)).plus(all.times(3)).plus(self.slot.times(10));
         // The paper's allocator may have two jobs wait for each other at their floors for seconds where it decides at edges only,
         // or where a host that nobody hears is one of theirs.
-        let waits = self.options.policy == PolicyName::PrimalDual;
         let lasting = self.options.lasting.is_some();
-        match () {
-            () if waits && lasting => patience.times(3),
-            () if lasting || waits && !self.options.events => patience.times(2),
-            () => patience,
-        }
+        let waits = self.options.policy == PolicyName::PrimalDual && (lasting || !self.options.events);
+        patience.times(if waits { 3 } else { 1 + u64::from(lasting) })
     }
 
     /// Invariant 5 for `srpt-p`: the order of rounds may shift work in time, but promotion bounds by how much. A round

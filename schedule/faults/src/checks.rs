@@ -7,9 +7,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use sluice_schedule::Now;
+use sluice_schedule::clock::trust;
 use sluice_schedule::message::{Announcement, Feedback, FlowPromise};
 use sluice_schedule::units::{BootId, Bytes, FlowId, HolderId, HostId, LinkId, Nanos, Rate, Slot};
+use sluice_schedule::{ClockTrust, Now};
 
 use crate::options::Options;
 use crate::routes::LEARNING;
@@ -116,8 +117,9 @@ impl World {
         self.settled_at.is_some()
     }
 
-    /// Looks whether they begin to: no clock is waited for, everybody who can be is connected, nobody is in doubt to whom nobody
-    /// speaks, and that for a while. Such a host asks others seldom, so that it may take long to hear that its clock is right.
+    /// Looks whether they begin to: no clock is waited for, everybody who can be is connected, nobody is in doubt whom nobody, or
+    /// nobody any more, shows another slot, and that for a while. Such a host asks others seldom, so that it may take long to hear
+    /// that its clock is right.
     pub fn settle(&mut self) {
         if self.settled_at.is_some() || self.options.core.is_some() {
             return;
@@ -138,8 +140,9 @@ impl World {
         let talking = (0..self.cluster.daemons.len()).filter(|host| Some(*host) != lasting);
         let reached = |host: usize| (0..self.cluster.holders.len()).all(|holder| self.is_connected(host, holder));
         let doubts = self.cluster.daemons.iter().any(|daemon| {
-            let told = daemon.offsets.values().any(|shown| shown.is_fresh(self.now, self.slot));
-            daemon.brain.is_some() && !daemon.trust.is_trusted() && !told
+            let shown: Vec<_> = daemon.offsets.values().copied().collect();
+            let is_right = trust(self.now, self.slot, ClockTrust::Trusted, &shown).is_ok();
+            daemon.brain.is_some() && !daemon.trust.is_trusted() && is_right
         });
         if waiting || doubts || !talking.into_iter().all(reached) {
             self.unsettled = self.now;
