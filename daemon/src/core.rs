@@ -115,11 +115,12 @@ pub trait Outlet {
 /// Which connection a flow is, for transports that say it.
 pub type Ends<'a> = &'a dyn Fn(FlowId) -> Option<Connection>;
 
-/// What the kernel says of its clock, read by the shell.
+/// How the clock stands, by the kernel's word and by peers, as the shell looked last.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClockState {
     /// The last answer of `adjtimex`.
     pub kernel: Option<KernelClock>,
+    /// May slots be used with others? What comes next is judged with it in mind.
     pub trust: ClockTrust,
     /// Why not, or not fully.
     pub why: Option<String>,

@@ -4,7 +4,7 @@
 //! the slot it had reached; after a forward step it skips. Both are reported. Reading the kernel's clock state is left
 //! to the daemon.
 
-use crate::event::ClockTrust;
+use crate::event::{ClockTrust, Now};
 use crate::units::{Nanos, Slot};
 
 /// The slot grid of one process.
@@ -127,16 +127,16 @@ pub struct PeersDiffer {
     pub median: i32,
 }
 
-/// A host in doubt, or contradicted, asks holders to whom it has nothing else to say once in so many slots, each in one of its
-/// own.
+/// A host in doubt, or contradicted, asks holders to whom it has nothing else to say once in so many slots; which one that is
+/// differs by host and holder.
 pub const SELDOM_SLOTS: u32 = 16;
 
 /// For so many slots what a peer showed of its clock is fresh. A host hears in every slot from those whom it needs, and of
 /// others does not know whether they were set right since.
 const FRESH_SLOTS: u64 = 3;
-/// For so many it is evidence beside what is fresh, where everybody is asked, some of them seldom: one whom a host needs may be
-/// the one that is wrong.
-const OLD_SLOTS: u64 = SELDOM_SLOTS as u64 + 4;
+/// For so many it is evidence beside what is fresh: one whom a host needs may be the one that is wrong, and the others are asked
+/// seldom. One question or answer may be lost.
+const OLD_SLOTS: u64 = 2 * SELDOM_SLOTS as u64 + 4;
 /// A slot more or less is what two clocks differ by at an edge.
 const MAX_OFFSET: u32 = 1;
 
@@ -147,16 +147,28 @@ pub struct Shown {
     pub offset: i32,
     /// When that was, on the monotonic clock.
     pub at: Nanos,
+    /// The own slot then.
+    pub slot: Slot,
+}
+
+impl Shown {
+    /// The same as of now: where the own clock was set since then, the peer is as many slots away the other way.
+    fn offset_now(self, now: Now, slot: Nanos) -> i32 {
+        let passed = now.mono.minus(self.at).as_secs_f64() / slot.as_secs_f64();
+        let set = f64::from(now.slot.since(self.slot)) - passed;
+        // What is less than a slot is where in its slot each was read.
+        self.offset.saturating_sub(set as i32)
+    }
 }
 
 /// May slot numbers of the own clock be used with others, by what peers showed of theirs, one entry each? A host that could so
-/// far loses its trust where what is fresh and what is not say so both: one wrong peer that alone is needed convinces nobody as
-/// long as others were heard. One that could not gains it by all that it heard. Nobody's slot number is adopted, whatever the
-/// answer.
-pub fn trust(now: Nanos, slot: Nanos, so_far: ClockTrust, shown: &[Shown]) -> Result<ClockTrust, PeersDiffer> {
+/// far loses its trust where most of what is fresh say so, and most of all that it heard lately: one wrong peer that alone is
+/// needed convinces nobody as long as others were heard. One that could not gains it by all that it heard. Nobody's slot number
+/// is adopted, whatever the answer.
+pub fn trust(now: Now, slot: Nanos, so_far: ClockTrust, shown: &[Shown]) -> Result<ClockTrust, PeersDiffer> {
     let offsets = |slots| {
-        let known = shown.iter().filter(|shown| now.minus(shown.at) <= slot.times(slots));
-        known.map(|shown| shown.offset).collect::<Vec<i32>>()
+        let known = shown.iter().filter(|shown| now.mono.minus(shown.at) <= slot.times(slots));
+        known.map(|shown| shown.offset_now(now, slot)).collect::<Vec<i32>>()
     };
     let (fresh, all) = (offsets(FRESH_SLOTS), offsets(OLD_SLOTS));
     let right = |offset: i32| offset.unsigned_abs() <= MAX_OFFSET;
@@ -253,12 +265,18 @@ mod tests {
         assert_eq!(ahead.step, Some(ClockStep::Forward(ms(1_300))));
     }
 
-    fn shown(offset: i32, age: u64) -> Shown {
-        Shown { offset, at: ms(3_000).minus(ms(age)) }
+    fn at(ms: u64, set: i32) -> Now {
+        let mono = Nanos::from_millis(ms);
+        Now { mono, slot: Slot((mono.0 / SLOT.0) as u32).offset(set), ..Now::default() }
     }
 
-    fn judged(so_far: ClockTrust, shown: &[Shown]) -> Result<ClockTrust, PeersDiffer> {
-        trust(ms(3_000), SLOT, so_far, shown)
+    fn shown(offset: i32, age: u64) -> Shown {
+        let Now { mono, slot, .. } = at(3_000 - age, 0);
+        Shown { offset, at: mono, slot }
+    }
+
+    fn verdict(so_far: ClockTrust, shown: &[Shown]) -> Result<ClockTrust, PeersDiffer> {
+        trust(at(3_000, 0), SLOT, so_far, shown)
     }
 
     /// Promises: P-20
@@ -266,8 +284,8 @@ mod tests {
     fn most_peers_decide_and_where_two_disagree_the_own_clock_does() {
         let of = |offsets: &[i32]| {
             let all: Vec<Shown> = offsets.iter().map(|offset| shown(*offset, 60)).collect();
-            let judged = judged(ClockTrust::Trusted, &all);
-            assert_eq!(judged.is_ok(), super::tests::judged(ClockTrust::Untrusted, &all).is_ok(), "{offsets:?}");
+            let judged = verdict(ClockTrust::Trusted, &all);
+            assert_eq!(judged.is_ok(), verdict(ClockTrust::Untrusted, &all).is_ok(), "{offsets:?}");
             judged
         };
         for agree in [&[][..], &[1], &[-1, 1], &[0, 0, 0]] {
@@ -286,19 +304,32 @@ mod tests {
     /// Promises: P-20
     #[test]
     fn one_wrong_peer_that_alone_is_needed_convinces_nobody_as_long_as_others_were_heard() {
-        let of = |so_far, age| judged(so_far, &[shown(4, 60), shown(0, age), shown(1, age)]);
+        let of = |so_far, age| verdict(so_far, &[shown(4, 60), shown(0, age), shown(1, age)]);
         for so_far in [ClockTrust::Trusted, ClockTrust::Contradicted, ClockTrust::Untrusted] {
-            assert_eq!(of(so_far, 1_200), Ok(ClockTrust::Contradicted));
-            assert_eq!(of(so_far, 1_201), Err(PeersDiffer { median: 4 }));
+            assert_eq!(of(so_far, 2_160), Ok(ClockTrust::Contradicted));
+            assert_eq!(of(so_far, 2_161), Err(PeersDiffer { median: 4 }));
+        }
+    }
+
+    /// Promises: P-19, P-20
+    #[test]
+    fn what_was_shown_before_the_own_clock_was_set_counts_as_far_off_as_it_is_since() {
+        let all = [shown(0, 60), shown(1, 600), shown(0, 1_200)];
+        for (set, median) in [(100, -100), (-7, 7), (2, -2)] {
+            let judged = trust(at(3_000, set), SLOT, ClockTrust::Trusted, &all);
+            assert_eq!(judged, Err(PeersDiffer { median }), "nobody has to say so anew");
+            // Set right again by as much it is right at once.
+            let wrong = all.map(|shown| Shown { offset: shown.offset - set, slot: shown.slot.offset(set), ..shown });
+            assert_eq!(verdict(ClockTrust::Untrusted, &wrong), Ok(ClockTrust::Trusted));
         }
     }
 
     /// Promises: P-20
     #[test]
     fn what_was_shown_long_ago_makes_nobody_lose_its_trust() {
-        let all = [shown(0, 180), shown(3, 181), shown(2, 1_200), shown(4, 1_201)];
-        assert_eq!(judged(ClockTrust::Trusted, &all), Ok(ClockTrust::Trusted));
-        assert_eq!(judged(ClockTrust::Untrusted, &all), Err(PeersDiffer { median: 2 }), "of 0, 3 and 2");
+        let all = [shown(0, 180), shown(3, 181), shown(2, 2_160), shown(4, 2_161)];
+        assert_eq!(verdict(ClockTrust::Trusted, &all), Ok(ClockTrust::Trusted));
+        assert_eq!(verdict(ClockTrust::Untrusted, &all), Err(PeersDiffer { median: 2 }), "of 0, 3 and 2");
     }
 
     /// Promises: P-21

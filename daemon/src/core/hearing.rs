@@ -14,7 +14,7 @@ impl Core {
     /// What the slots of holders say of the own clock.
     pub fn judge_by_peers(&self, now: Now) -> Result<ClockTrust, PeersDiffer> {
         let shown: Vec<Shown> = self.holders.shown().collect();
-        clock::trust(now.mono, self.config.slot_length(), self.clock.trust, &shown)
+        clock::trust(now, self.config.slot_length(), self.clock.trust, &shown)
     }
 
     /// Takes in what came from the exchange, without a turn. True: there is something to decide on.

@@ -15,6 +15,8 @@ pub struct HolderState {
     pub warm: bool,
     /// CLOCK_MONOTONIC of its last word.
     pub heard: Option<Nanos>,
+    /// The own slot then.
+    heard_in: Slot,
     /// Its slot minus the own one.
     pub slot_diff: i32,
     /// Its clock minus the own one, ns, half a round trip exact.
@@ -82,6 +84,7 @@ impl Holders {
         let applied = state.slots.iter().rev().find(|(seq, _)| *seq <= feedback.seq && feedback.refused.is_none());
         let sent = applied.map_or(heard, |(_, slot)| *slot);
         state.slot_diff = sluice_schedule::clock::offset(feedback.slot, sent, heard);
+        state.heard_in = heard;
         state.refused = feedback.refused;
         state.rejects += u64::from(feedback.refused.is_some());
         let (seq, said) = state.waiting?;
@@ -97,7 +100,7 @@ impl Holders {
         let state = self.entry(holder);
         (state.connected, state.mismatch) = (true, false);
         state.error.clear();
-        state.heard = Some(now.mono);
+        (state.heard, state.heard_in) = (Some(now.mono), now.slot);
         state.silent_since = None;
         state.waiting = None;
         (state.slot_diff, state.offset_ns) = (slot_diff, offset_ns);
@@ -116,7 +119,7 @@ impl Holders {
     /// What those that can be reached showed of their clocks.
     pub fn shown(&self) -> impl Iterator<Item = Shown> {
         let connected = self.0.values().filter(|state| state.connected);
-        connected.filter_map(|state| Some(Shown { offset: state.slot_diff, at: state.heard? }))
+        connected.filter_map(|state| Some(Shown { offset: state.slot_diff, at: state.heard?, slot: state.heard_in }))
     }
 
     fn entry(&mut self, holder: HolderId) -> &mut HolderState {
@@ -159,7 +162,7 @@ mod tests {
         let mut holders = Holders::default();
         holders.back(now(600), SWITCH, 2, None);
         holders.back(now(700), HolderId(8), 0, None);
-        let shown = |offset, ms| Shown { offset, at: now(ms).mono };
+        let shown = |offset, ms| Shown { offset, at: now(ms).mono, slot: now(ms).slot };
         assert_eq!(holders.shown().collect::<Vec<_>>(), [shown(2, 600), shown(0, 700)]);
         holders.lost(now(710), SWITCH, "gone".into(), false);
         assert_eq!(holders.shown().collect::<Vec<_>>(), [shown(0, 700)]);

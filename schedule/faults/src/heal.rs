@@ -229,7 +229,6 @@ impl World {
                 self.report.least_part.entry(format!("core, {:?}", self.options.policy)).or_insert(f64::INFINITY);
             *least = least.min(part);
         }
-        // Half, less the reserve that is left free.
         // Half, and half of that beside jobs that claim more than they send and keep what they are promised for a while, less the
         // reserve of 5 % that is left free.
         let bar = 0.95 * if self.measures.honest { 0.5 } else { 0.25 };

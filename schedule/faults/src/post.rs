@@ -219,7 +219,7 @@ impl World {
         let offset = daemon.offset_of(holder, &feedback, now.slot);
         // The table that it keeps itself shows it its own clock.
         if holder != daemon.id.holder() {
-            daemon.offsets.insert(holder, Shown { offset, at: self.now });
+            daemon.offsets.insert(holder, Shown { offset, at: now.mono, slot: now.slot });
         }
         if !feedback.warm {
             self.seen(Situation::NotWarm);

@@ -280,7 +280,7 @@ impl World {
             (daemon.edge, daemon.edge_at) = (Some(now.slot), self.now);
             all.push(Event::SlotEdge);
             let shown: Vec<_> = daemon.offsets.values().copied().collect();
-            let trusted = trust(self.now, self.slot, daemon.trust, &shown).unwrap_or(ClockTrust::Untrusted);
+            let trusted = trust(now, self.slot, daemon.trust, &shown).unwrap_or(ClockTrust::Untrusted);
             let before = std::mem::replace(&mut daemon.trust, trusted);
             if trusted != before {
                 all.push(Event::Clock(trusted));

@@ -344,6 +344,21 @@ mod tests {
     }
 
     #[test]
+    fn what_was_delivered_before_the_first_look_is_no_rate_of_a_slot() {
+        let config = HostConfig::new(HostId(1), BootId(1));
+        let mut flow = Flow::new(FlowSpec::default(), Arc::default(), &config);
+        flow.demand = Bytes(1 << 40);
+        // A new daemon finds a flow in mid-round, two seconds after the machine began.
+        for ms in [2000, 2060] {
+            let looked = Nanos::from_millis(ms);
+            (flow.delivered, flow.looked) =
+                (Bytes(50_000_000).plus(Rate::mbps(10).over(looked.minus(Nanos::from_millis(2000)))), looked);
+            flow.slot_edge();
+        }
+        assert_eq!(flow.best(), Rate::mbps(10));
+    }
+
+    #[test]
     fn the_end_of_a_flow_that_takes_nothing_is_not_put_off() {
         let config = HostConfig::new(HostId(1), BootId(1));
         let mut flow = Flow::new(FlowSpec::default(), Arc::default(), &config);

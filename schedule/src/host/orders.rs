@@ -109,9 +109,9 @@ impl Host {
     }
 
     /// Gives the orders that changed, or all of them at a slot edge. Lowered ones go first, so that the sum never
-    /// overshoots, and of them those that are in force surely: one that ran out meanwhile takes something anew. So does one that
-    /// is said again as it was, after what a flow that had nothing to send was given on top; it comes last, with those that are
-    /// raised.
+    /// overshoots, and of them those that are in force surely: one that ran out meanwhile takes something anew. One that
+    /// is said again as it was may have run out as well, and then takes back what idle flows were given on top: it comes last,
+    /// with those that are raised.
     pub(super) fn order(&mut self, now: Now, renew: bool, actions: &mut Vec<Action>) {
         let raised_first = self.planted.is(Mutant::RaisedFirst);
         let Host { flows, links, config, .. } = self;

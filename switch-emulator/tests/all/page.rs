@@ -61,7 +61,9 @@ fn who_finds_no_connection_is_counted() {
     let held: Vec<_> = (0..40).map(|_| TcpStream::connect(switch.http).unwrap()).collect();
     // Accepted in their order: where the last one is closed at once, all before it were seen.
     held[39].set_read_timeout(Some(PATIENCE)).unwrap();
-    assert!(!matches!((&held[39]).read(&mut [0]), Ok(1..)), "nothing was asked there");
+    let closed = (&held[39]).read(&mut [0]);
+    let reset = |e: &std::io::Error| e.kind() == std::io::ErrorKind::ConnectionReset;
+    assert!(matches!(closed, Ok(0)) || closed.as_ref().is_err_and(reset), "{closed:?}");
     drop(held);
     let began = std::time::Instant::now();
     let counted = loop {
@@ -88,7 +90,7 @@ fn streams_have_eight_places_and_end_in_order() {
     let (status, answer) = ask(&switch, "GET", "/api/v1/stream", "localhost");
     assert!(status == 503 && answer.contains("8 pages are open already"), "{answer}");
     let (_, metrics) = ask(&switch, "GET", "/metrics", "localhost");
-    assert!(metrics.contains("sluice_switchd_askers_refused_total{reason=\"streams\"} 1"), "{metrics}");
+    assert!(metrics.contains("sluice_switchd_askers_refused_total{reason=\"streams\"} 1\n"), "{metrics}");
     assert_eq!(ask(&switch, "GET", "/livez", "localhost").0, 200);
     // All are told the same, put together once: also when it was taken.
     let taken = |lines: &mut dyn Iterator<Item = String>| -> Vec<String> {

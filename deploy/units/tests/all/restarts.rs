@@ -6,8 +6,8 @@ use sluice_units::unit::Unit;
 
 use crate::{UNITS, shipped};
 
-/// The pauses before services start again; docs/operating.md names them. A switch is tried again for ever, so less often; hosts
-/// hold what they heard of it for as long as that takes.
+/// The pauses before services start again; docs/operating.md names them. A switch is tried again for ever, so less often; what
+/// hosts heard of it counts less with each slot meanwhile, and not at all after ten.
 const PAUSES: [(&str, Duration); 2] =
     [("sluiced.service", Duration::from_millis(100)), ("sluice-switch.service", Duration::from_millis(500))];
 /// Exit status of both programs for a configuration that is not valid.

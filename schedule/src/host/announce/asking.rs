@@ -17,6 +17,7 @@ impl Host {
         if self.planted.is(Mutant::SilentInDoubt) {
             return;
         }
+        self.announcer.now = now.mono;
         for (holder, part) in self.audience() {
             let Some(state) = self.announcer.holders.get(&holder) else { continue };
             let has_part = part != Part::None || state.keeps;
@@ -28,15 +29,16 @@ impl Host {
         }
     }
 
-    /// Asks a holder to whom there is nothing else to say, in its slot of several.
+    /// Asks a holder to whom there is nothing else to say, in one slot of several, in which not all hosts ask it.
     pub(super) fn ask_seldom(&mut self, now: Now, holder: HolderId, actions: &mut Vec<Action>) {
-        if now.slot.0 % SELDOM_SLOTS == holder.0 % SELDOM_SLOTS {
+        let turn = holder.0.wrapping_add(self.config.host.0);
+        if now.slot.0 % SELDOM_SLOTS == turn % SELDOM_SLOTS {
             self.ask(now, holder, actions);
         }
     }
 
-    /// Announces nothing at all, once in a slot: the answer says the holder's slot, and what it keeps of this host's ends. Once
-    /// slots are told again, everything is news.
+    /// Announces nothing at all, once in a slot: the answer says the holder's slot, and what it keeps of this host's ends.
+    /// Whatever is announced there next is told in full.
     fn ask(&mut self, now: Now, holder: HolderId, actions: &mut Vec<Action>) {
         let Some(state) = self.announcer.holders.get_mut(&holder) else { return };
         if state.seq > 0 && now.mono.minus(state.announced_at) < self.config.slot {

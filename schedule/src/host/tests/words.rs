@@ -165,6 +165,14 @@ fn a_host_that_somebody_contradicts_asks_the_others_now_and_then() {
         }
         assert_eq!(questions, asked, "{trust:?}");
         assert!(promises >= 2 * SELDOM_SLOTS as usize, "{trust:?}: {promises}");
+        // One that cannot be reached is not asked.
+        let end = 2 * u64::from(SELDOM_SLOTS) * 60;
+        host.handle(at(end), Event::HolderLost(other));
+        for ms in end..2 * end {
+            let mut actions = Vec::new();
+            host.decide(at(ms), &mut actions);
+            assert!(!actions.iter().any(|a| matches!(a, Action::Announce { holder, .. } if *holder == other)));
+        }
     }
 }
 

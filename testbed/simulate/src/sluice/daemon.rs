@@ -197,7 +197,11 @@ impl Daemon {
     pub fn hear(&mut self, at: Nanos, holder: HolderId, feedback: Feedback, at_once: bool) {
         let Some(brain) = &mut self.brain else { return };
         let now = self.clock.now(at);
-        self.offsets.insert(holder, Shown { offset: feedback.slot.since(now.slot), at: now.mono });
+        // The table that it keeps itself shows it its own clock.
+        if holder != self.config.host.holder() {
+            let offset = feedback.slot.since(now.slot);
+            self.offsets.insert(holder, Shown { offset, at: now.mono, slot: now.slot });
+        }
         let event = Event::Feedback { holder, feedback };
         if at_once && !self.stands {
             return brain.handle(now, event);
@@ -231,7 +235,7 @@ impl Daemon {
         if edge {
             self.edge = Some(now.slot);
             let shown: Vec<Shown> = self.offsets.values().copied().collect();
-            self.trust = trust(now.mono, self.config.slot, self.trust, &shown).unwrap_or(ClockTrust::Untrusted);
+            self.trust = trust(now, self.config.slot, self.trust, &shown).unwrap_or(ClockTrust::Untrusted);
             brain.handle(now, Event::Clock(self.trust));
             brain.handle(now, Event::SlotEdge);
         }
