@@ -135,8 +135,8 @@ pub const SELDOM_SLOTS: u32 = 16;
 /// others does not know whether they were set right since.
 const FRESH_SLOTS: u64 = 3;
 /// For so many it is evidence beside what is fresh: one whom a host needs may be the one that is wrong, and the others are asked
-/// seldom. One question or answer may be lost.
-const OLD_SLOTS: u64 = 2 * SELDOM_SLOTS as u64 + 4;
+/// seldom. (Longer, and those that have fallen silent since would count: found by seeds.)
+const OLD_SLOTS: u64 = SELDOM_SLOTS as u64 + 4;
 /// A slot more or less is what two clocks differ by at an edge.
 const MAX_OFFSET: u32 = 1;
 
@@ -306,8 +306,8 @@ mod tests {
     fn one_wrong_peer_that_alone_is_needed_convinces_nobody_as_long_as_others_were_heard() {
         let of = |so_far, age| verdict(so_far, &[shown(4, 60), shown(0, age), shown(1, age)]);
         for so_far in [ClockTrust::Trusted, ClockTrust::Contradicted, ClockTrust::Untrusted] {
-            assert_eq!(of(so_far, 2_160), Ok(ClockTrust::Contradicted));
-            assert_eq!(of(so_far, 2_161), Err(PeersDiffer { median: 4 }));
+            assert_eq!(of(so_far, 1_200), Ok(ClockTrust::Contradicted));
+            assert_eq!(of(so_far, 1_201), Err(PeersDiffer { median: 4 }));
         }
     }
 
@@ -327,7 +327,7 @@ mod tests {
     /// Promises: P-20
     #[test]
     fn what_was_shown_long_ago_makes_nobody_lose_its_trust() {
-        let all = [shown(0, 180), shown(3, 181), shown(2, 2_160), shown(4, 2_161)];
+        let all = [shown(0, 180), shown(3, 181), shown(2, 1_200), shown(4, 1_201)];
         assert_eq!(verdict(ClockTrust::Trusted, &all), Ok(ClockTrust::Trusted));
         assert_eq!(verdict(ClockTrust::Untrusted, &all), Err(PeersDiffer { median: 2 }), "of 0, 3 and 2");
     }
