@@ -56,6 +56,8 @@ pub struct Daemon {
     pub died: Option<Death>,
     pub born: Nanos,
     pub trust: ClockTrust,
+    /// Slots in a row that began while it was in doubt of its clock and had said nothing.
+    pub speechless: u64,
     /// It does nothing until then; what comes in waits in the inbox.
     pub hangs_until: Nanos,
     pub inbox: Vec<Event>,
@@ -106,6 +108,7 @@ impl Daemon {
             died: None,
             born: Nanos::ZERO,
             trust: ClockTrust::Trusted,
+            speechless: 0,
             hangs_until: Nanos::ZERO,
             inbox: Vec::new(),
             slow: (Nanos::ZERO, Nanos::ZERO),

@@ -324,8 +324,26 @@ impl World {
         }
     }
 
+    /// Invariant 17: a host in doubt of its clock asks those whom its flows need in every slot; how else would it hear that it is
+    /// right?
+    pub fn check_questions(&mut self, host: usize) {
+        let daemon = &mut self.cluster.daemons[host];
+        daemon.speechless = if daemon.trust.is_trusted() { 0 } else { daemon.speechless + 1 };
+        let speechless = daemon.speechless;
+        let Some(brain) = &self.cluster.daemons[host].brain else { return };
+        let needs = |id: HolderId| {
+            let place = self.cluster.holders.iter().position(|holder| holder.id == id);
+            place.is_some_and(|place| self.is_connected(host, place))
+        };
+        let asks = brain.flows().flat_map(|flow| &flow.spec.path).filter_map(|hop| hop.holder).any(needs);
+        if asks && speechless > 4 {
+            self.blame(17, format!("host {host} is in doubt of its clock and asked nobody for {speechless} slots"));
+        }
+    }
+
     /// Invariants 6 and 14 of what a host says.
     pub fn check_announcement(&mut self, host: usize, holder: HolderId, said: &Announcement) {
+        self.cluster.daemons[host].speechless = 0;
         for question in &said.routes {
             *self.measures.asked.entry(question.flow).or_default() += 1;
         }

@@ -292,6 +292,7 @@ impl World {
                 self.seen(if trusts { Situation::ClockTrustedAgain } else { Situation::ClockDistrusted });
             }
             self.note_slot(host);
+            self.check_questions(host);
         }
         self.report.seen.note(Situation::SlotsSkipped, u64::from(reading.skipped > 0));
         self.report.seen.note(Situation::SlotWaited, u64::from(reading.waiting > Nanos::ZERO));
