@@ -89,3 +89,34 @@ fn an_order_that_is_said_again_comes_after_those_that_make_room_for_it() {
     host.handle(at(60), Event::SlotEdge);
     assert_eq!(orders(&mut host, at(60)), [(busy, Rate::mbps(990)), (idle, Rate::mbps(10))]);
 }
+
+/// One that is lowered makes room, unless it has run out: then it takes some anew.
+///
+/// Promises: P-9
+#[test]
+fn a_lowered_order_that_ran_out_comes_after_those_that_make_room_and_before_those_that_take_it() {
+    let mut host = lone_host();
+    let begins = |host: &mut Host, ms, flow, job: &str| {
+        host.handle(at(ms), Event::RoundBegan { job: JobId::of(job), flows: vec![(flow, Bytes(90_000_000))] });
+    };
+    let (idle, busy) = (flow(&mut host, 1, "idle", 1000), flow(&mut host, 2, "busy", 1000));
+    begins(&mut host, 1, busy, "busy");
+    assert_eq!(orders(&mut host, at(1)), [(idle, Rate::mbps(10)), (busy, Rate::mbps(1000))]);
+    let second = flow(&mut host, 3, "second", 1000);
+    begins(&mut host, 40, second, "second");
+    assert_eq!(
+        orders(&mut host, at(40)),
+        [(busy, Rate::mbps(10)), (second, Rate::mbps(990))],
+        "the idle one keeps its order"
+    );
+    // So many that begin lower every floor, after the idle one's order has run out.
+    begins(&mut host, 185, idle, "idle");
+    let more: Vec<FlowId> = (4..24).map(|n| flow(&mut host, n, &format!("j{n}"), 1000)).collect();
+    (4..24).zip(&more).for_each(|(n, flow)| begins(&mut host, 185, *flow, &format!("j{n}")));
+    let said = orders(&mut host, at(185));
+    let place = |flow: FlowId| said.iter().position(|(said, _)| *said == flow).expect("it is lowered");
+    let rate = |flow: FlowId| said[place(flow)].1;
+    assert!([idle, busy].iter().all(|flow| rate(*flow) < Rate::mbps(10)) && rate(second) < Rate::mbps(990), "{said:?}");
+    assert!(place(busy) < place(idle) && place(second) < place(idle), "{said:?}");
+    assert!(more.iter().all(|flow| place(idle) < place(*flow)), "{said:?}");
+}
