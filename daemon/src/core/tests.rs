@@ -13,6 +13,7 @@ use crate::monitor::ProcessKey;
 use crate::testing::{Announced, Fake, at, config, fabric, now};
 
 mod benefit;
+mod clock;
 mod conditions;
 mod fleet;
 mod flight;
@@ -427,20 +428,6 @@ fn a_link_that_has_become_slower_is_known_without_a_word_from_anybody() {
     let core = &star.sites[0].core;
     assert_eq!(capacity(core), Some(Rate::mbps(40).payload()));
     assert!(core.host.flows().all(|flow| flow.order <= Rate::mbps(40)), "{:?}", core.host.flows().collect::<Vec<_>>());
-}
-
-/// Promises: P-20
-#[test]
-fn a_clock_that_is_trusted_unsynchronised_is_news_and_one_that_is_not_costs_coordination() {
-    use crate::conditions::{ConditionCode, Severity};
-    for (trust, expected) in [(ClockTrust::Trusted, Severity::Info), (ClockTrust::Untrusted, Severity::Degraded)] {
-        let mut site = Site::new(0, 1, "a");
-        (site.core.clock.why, site.core.clock.trust) = (Some("no time service".into()), trust);
-        site.core.step(now(60), &mut site.inbox, &mut site.said);
-        let condition = site.core.conditions.iter().find(|c| c.code == ConditionCode::ClockUnsafe).expect("it holds");
-        assert_eq!(condition.severity, expected);
-        assert_eq!(condition.cost.contains("require_sync = false"), trust.is_trusted(), "{}", condition.cost);
-    }
 }
 
 mod floors;

@@ -2,7 +2,7 @@
 //!
 //! Numbers: 1 own link, 2 fabric links, 3 leases, 4 floor and expiry, 5 fairness, 6 slots, 7 nothing held for nothing,
 //! 8 orders for recycled rows, 9 bounds, 10 steps, 11 storms, 12 tables, 13 stalls, 14 conservation, 15 a job's hosts hear each
-//! other, 16 routes, 17 everybody is reached again, 18 a healed core gets on.
+//! other, 16 routes, 17 everybody is reached again, and asked by who is in doubt of its clock, 18 a healed core gets on.
 
 use std::collections::BTreeMap;
 use std::fmt;
